@@ -1,0 +1,121 @@
+# Tidegate: one Makefile. `make help` lists the targets.
+#
+#   make            programs in build/bin
+#   make SAN=1      the same under AddressSanitizer and UBSan, in build-asan/bin (tests use these)
+#   make COV=1      the same with coverage counters, in build-cov
+#   BUILD=dir       another build folder
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+CC ?= cc
+PREFIX ?= /usr
+SYSCONFDIR ?= /etc
+DESTDIR ?=
+LIBEXECDIR := $(PREFIX)/libexec/tidegate
+DATADIR := $(PREFIX)/share/tidegate
+
+ifdef SAN
+BUILD ?= build-asan
+MODE_CFLAGS := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+MODE_LDFLAGS := -fsanitize=address,undefined
+else ifdef COV
+BUILD ?= build-cov
+MODE_CFLAGS := -O0 --coverage
+MODE_LDFLAGS := --coverage
+else
+BUILD ?= build
+MODE_CFLAGS := -O2 -D_FORTIFY_SOURCE=2
+MODE_LDFLAGS :=
+endif
+
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+        -Wformat=2 -Wpointer-arith -Wundef -Wno-format-nonliteral
+HARDEN := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE
+CPPFLAGS += -I. -D_GNU_SOURCE -DTIDEGATE_VERSION='"$(VERSION)"' \
+            -DTIDEGATE_LIBEXECDIR='"$(LIBEXECDIR)"' -DTIDEGATE_DATADIR='"$(DATADIR)"' \
+            -DTIDEGATE_SYSCONFDIR='"$(SYSCONFDIR)"'
+ALL_CFLAGS := -std=gnu11 -g $(MODE_CFLAGS) $(WARN) $(HARDEN) -MMD -MP $(CFLAGS)
+ALL_LDFLAGS := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(MODE_LDFLAGS) $(LDFLAGS)
+
+# ---- modules: every folder is an archive; main.c stays out of it -------------------------------
+
+MODULES := gateway/base gateway/proto gateway/policy gateway/policy/load gateway/supervisor \
+           gateway/core gateway/recorder gateway/control resolver/wire resolver/vet \
+           resolver/cache resolver/flow resolver/front resolver/upstream resolver/opening \
+           resolver tools/tidegate
+
+sources = $(filter-out %/main.c,$(wildcard $(1)/*.c))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1)))
+archive = $(BUILD)/lib/$(subst /,-,$(1)).a
+
+define module_rule
+$(call archive,$(1)): $(call objects,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@ar rcs $$@ $$^
+endef
+$(foreach m,$(MODULES),$(eval $(call module_rule,$(m))))
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC  $<"
+	@$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+
+# ---- programs: main.c, its modules, its libraries ----------------------------------------------
+# program(name, folder of main.c, modules from the top down, libraries)
+
+PROGRAMS :=
+define program_rule
+PROGRAMS += $(BUILD)/bin/$(1)
+$(BUILD)/bin/$(1): $(BUILD)/obj/$(2)/main.o $(foreach m,$(3),$(call archive,$(m)))
+	@mkdir -p $$(@D)
+	@echo "  LD  $$@"
+	@$(CC) $(ALL_CFLAGS) -o $$@ $(BUILD)/obj/$(2)/main.o \
+	  -Wl,--start-group $(foreach m,$(3),$(call archive,$(m))) -Wl,--end-group \
+	  $(ALL_LDFLAGS) $(4)
+endef
+
+BASE := gateway/proto gateway/policy gateway/base
+$(eval $(call program_rule,tidegated,gateway/supervisor,gateway/supervisor $(BASE),\
+    -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate-core,gateway/core,gateway/core $(BASE),\
+    -lnftables -lmnl -luv -lsodium -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate-loader,gateway/policy/load,gateway/policy/load $(BASE),\
+    -lcyaml -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate-resolver,resolver,resolver resolver/front resolver/upstream \
+    resolver/opening resolver/flow resolver/cache resolver/vet resolver/wire $(BASE),\
+    -lldns -luv -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate-recorder,gateway/recorder,gateway/recorder $(BASE),\
+    -luv -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate-control,gateway/control,gateway/control $(BASE),\
+    -ljansson -luv -lseccomp -lcap-ng))
+$(eval $(call program_rule,tidegate,tools/tidegate,tools/tidegate gateway/policy/load $(BASE),\
+    -ljansson -lcyaml -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
+
+# ---- targets -----------------------------------------------------------------------------------
+
+all: $(PROGRAMS) ## build every program into build/bin
+
+# One program per tests/unit/*_test.c, linked against all modules.
+UNIT_SOURCES := $(wildcard tests/unit/*_test.c)
+UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
+TEST_LIBS := -lcheck -lsubunit -lrt -lm -lpthread -lnftables -lmnl -luv -lsodium -lseccomp \
+             -lcap-ng -lcyaml -lyaml -lidn2 -lpsl -lldns -ljansson
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archive,$(m)))
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -o $@ $< \
+	  -Wl,--start-group $(foreach m,$(MODULES),$(call archive,$(m))) -Wl,--end-group \
+	  $(ALL_LDFLAGS) $(TEST_LIBS)
+
+clean: ## remove the build folders
+	rm -rf build build-asan build-cov
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | \
+	  awk -F: '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: all clean help
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
