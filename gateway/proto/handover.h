@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { /* tidegate-core */
+enum { /* tidegate-core: argv[2..5] are the uids, in decimal, of resolver, recorder, control, loader */
     CORE_SUPERVISOR = 3, CORE_RESOLVER, CORE_RECORDER, CORE_CONTROL, CORE_IMAGE,
     CORE_TUN,   /* /dev/net/tun, for the self-test */
     CORE_STATE, /* O_PATH of state_directory/core, which core owns: attribution marks */
