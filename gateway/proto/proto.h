@@ -24,9 +24,11 @@
 #include "gateway/base/reason.h"
 
 #define PROTO_MAGIC 0x54474d31u /* "TGM1" */
-#define PROTO_MAX 16384         /* bytes, the largest message */
+#define PROTO_MAX 77824         /* bytes; the largest is a QUERY with all its items */
 #define PROTO_FDS_MAX 2
 #define PROTO_ADDRS_MAX 256     /* addresses in one answer */
+#define PROTO_PAGE_MAX 32       /* openings in one page */
+#define PROTO_LIFETIME_MAX 604800 /* seconds an opening may live: a week */
 #define PROTO_CHAIN_MAX 9       /* names after the one asked: 8 hops, and one more to show */
 
 /* Who may send what: enum, sender > receiver, body, item. X(id, body, item) */
@@ -102,6 +104,7 @@ struct msg_open {
     uint64_t policy; /* policy_id() of the image the resolver decided on */
     struct addr client;
     struct name name; /* as asked, not the end of a chain */
+    uint32_t zero;
 };
 
 struct msg_opened {
@@ -121,7 +124,7 @@ struct msg_reversed {
     uint64_t id;
     uint32_t found; /* 0 or 1 */
     uint32_t ttl;   /* seconds, rest of the opening less grace */
-    struct name name;
+    struct name name; /* length 0 when not found */
 };
 
 /* Sent at the start of core and on each change. When `epoch` changes, openings may have gone:
@@ -151,13 +154,15 @@ enum query_transport { TRANSPORT_UDP, TRANSPORT_TCP };
 enum query_source { FROM_NONE, FROM_CACHE, FROM_UPSTREAM };
 
 struct msg_query_item {
-    uint32_t kind; /* 0: hop of the CNAME chain (name); 1: address (remote, ttl as told) */
+    uint32_t kind; /* 0: hop of the CNAME chain (name, remote empty); 1: address (remote, ttl as told,
+                      name empty) */
     uint32_t ttl;
     struct addr remote;
     struct name name;
 };
 
-/* One decided query. Sent before the answer leaves. Items: chain in order, then addresses. */
+/* One decided query. Sent before the answer leaves. Items: up to
+ * PROTO_CHAIN_MAX hops in order, then up to PROTO_ADDRS_MAX addresses. */
 struct msg_query {
     usec_t time;       /* realtime of arrival */
     uint64_t policy;
@@ -165,8 +170,8 @@ struct msg_query {
     struct addr client;
     uint16_t client_port;
     uint16_t type;
-    struct name name;
-    uint32_t reason;
+    struct name name;  /* length 0 only if the answer is FORMERR, NOTIMP or BADVERS: none was read */
+    uint32_t reason;   /* not one that concerns packets */
     uint32_t rcode;
     uint32_t agent, endpoint, deny; /* indexes of image `policy`, or POLICY_NONE */
     uint32_t opened;                /* map elements */
@@ -200,11 +205,10 @@ struct msg_flow {
     uint32_t protocol;
     uint32_t mark;
     uint32_t agent, endpoint; /* of image `policy`; POLICY_NONE: no longer in it */
+    uint32_t end;             /* enum flow_end */
     struct name name;         /* length 0: not known (address endpoint, or before a restart) */
     uint64_t bytes_out, bytes_in, packets_out, packets_in; /* out: from the client */
     uint64_t duration_usec;
-    uint32_t end; /* enum flow_end */
-    uint32_t zero;
 };
 
 #define EVENT_TABLE(X)                                                                         \
@@ -337,7 +341,9 @@ struct proto_message {
     };
 };
 
-/* Bytes of a message of this type with this many items; 0 if the type or count is impossible. */
+/* Bytes of a message of this type with this many items; 0 if the type or count is impossible.
+ * Counts: OPEN 1..PROTO_ADDRS_MAX, QUERY 0..PROTO_CHAIN_MAX + PROTO_ADDRS_MAX, OPENINGS
+ * 0..PROTO_PAGE_MAX, others 0. */
 size_t proto_size(uint32_t type, size_t items);
 static inline void *proto_body(struct proto_message *m) { return m->bytes + sizeof m->head; }
 /* The i-th item of a checked message. */
@@ -349,12 +355,14 @@ int proto_check(const void *bytes, size_t size);
 struct channel {
     int fd;
     uint64_t sent, received; /* sequence numbers */
-    uint64_t lost;           /* sends that failed with -EAGAIN */
+    uint64_t lost;           /* sends that failed with -EAGAIN: the peer sees a gap */
+    uint64_t missed;         /* messages of the peer that never came, seen by their gap */
 };
 
-/* Starts a message in place: clears it and fills head and counts. Returns its body. */
+/* Starts a message in place: clears what the type needs and fills head and counts. Returns its
+ * body, or NULL if that many items are impossible. Bytes past m->size stay as they were. */
 void *proto_begin(struct proto_message *m, enum proto_type type, unsigned items);
-/* Sends the message, with m->fds. 0, -EAGAIN (peer is behind; counted in lost), or -errno. */
+/* Sends the message, with m->fds (the caller still owns and closes them). 0, -EAGAIN (peer is behind; counted in lost), or -errno. */
 int channel_send(struct channel *c, struct proto_message *m);
 /* Receives and checks the next message. 1 message, 0 none waiting, -EBADMSG (the sender must be
  * ended), or -errno. `accept` is a bit mask of 1 << type that this end takes from its peer; any
