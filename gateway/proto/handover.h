@@ -35,12 +35,24 @@ enum { /* tidegate-loader: argv[2] is the path of gateway.yaml */
 };
 #define LOADER_EXIT_FAULTS 65 /* EX_DATAERR: the report says what; image is empty */
 
-/* What a recorder tells its successor: how far each sender's messages are in the log. */
+/* What a recorder leaves its successor, in RECORDER_STATE. A record is put into `queue` as soon as
+ * its message was read, and leaves it when it is in the file; a successor goes on from there, so
+ * that a killed recorder costs at most the message in its hands. All numbers are in one of two
+ * slots: the next values are put into the other one, then `current` names it. Zero: a fresh start. */
+#define RECORDER_QUEUE_MAX (1u << 20)
+struct recorder_slot {
+    uint64_t sequence;               /* of the last record in the queue or, if empty, the file */
+    uint64_t queue_first, queue_end; /* whole lines queue[first..end) are not known to be written */
+    uint64_t done_core, done_resolver; /* proto_head.sequence of the last message dealt with */
+    uint64_t held;                   /* denied packets counted in memory, not in a record yet */
+    uint64_t lost_core, lost_resolver, lost_denied; /* not yet told by a loss record */
+    uint64_t written, lost;          /* in all */
+    uint64_t failed_since, failed_error; /* realtime and errno while the log cannot be written */
+};
 struct recorder_state {
-    uint64_t sequence;    /* of the last record written */
-    uint64_t writing;     /* 1 while a write is under way: the file's end may be torn */
-    uint64_t done_core, done_resolver; /* proto_head.sequence of the last message in the log */
-    uint64_t written, lost;
+    uint32_t current, zero;
+    struct recorder_slot slots[2];
+    uint8_t queue[RECORDER_QUEUE_MAX];
 };
 
 /* Processes run as these users; numbers from --uid-base (in this order) when they do not exist. */
