@@ -11,6 +11,7 @@
       185.199.53.4  2a0e:7700:53::4   unbound, second upstream
       185.199.53.9  2a0e:7700:53::9   the same unbound as "somebody else's resolver" (53 and 853)
       185.199.10.*  2a0e:7700:10::*   web servers (nginx: 80, 443, 8443; certificates by the lab CA)
+      185.199.32.0/19  2a0e:7700:20::/64  5,000 hosts h0..h4999.rounds.search.example, one address each
       185.199.66.*  2a0e:7700:66::*   a place nobody may reach; counts who tries
 
 Everything of one lab lives under /run/tidegate-lab/NAME and in namespaces tg-NAME-*; several labs run
@@ -55,6 +56,17 @@ def web6(n):
     return f"2a0e:7700:10::{n}"
 
 
+ROUNDS = 5000
+
+
+def rounds4(i):
+    return f"185.199.{32 + i // 250}.{1 + i % 250}"
+
+
+def rounds6(i):
+    return f"2a0e:7700:20::{i + 1:x}"
+
+
 def both(owner, n, ttl=300):
     return f"{owner} {ttl} IN A {web4(n)}\n{owner} {ttl} IN AAAA {web6(n)}\n"
 
@@ -63,8 +75,10 @@ def zones():
     """Zone name -> records. Owners are relative to the zone."""
     chain = "".join(f"c{i} 300 IN CNAME c{i + 1}\n" for i in range(1, 12)) + both("c12", 10)
     many = "".join(both("many", n) for n in MANY)
+    rounds = "".join(f"h{i}.rounds 300 IN A {rounds4(i)}\nh{i}.rounds 300 IN AAAA {rounds6(i)}\n"
+                     for i in range(ROUNDS))
     return {
-        "search.example": both("api", 10)
+        "search.example": rounds + both("api", 10)
         + "www 300 IN CNAME api\n"
         + "partner 300 IN CNAME files.pkg.example.\n"
         + "hop 300 IN CNAME drop.paste.example.\n"
@@ -133,6 +147,7 @@ endpoints:
   - { name: long.search.example, protocol: https, data: public }
   - { name: c1.search.example, protocol: https, data: public }
   - { name: c4.search.example, protocol: https, data: public }
+  - { name: "*.rounds.search.example", protocol: https, data: public }
   - { name: "*.cdn.search.example", protocol: tcp, port: 8443, data: internal }
   - { name: mail.search.example, types: [MX, A, AAAA], protocol: https, data: internal }
 """,
@@ -215,6 +230,8 @@ class Lab:
             + [f"{a}/128" for a in (NSD6, UPSTREAM6, UPSTREAM_B6, FOREIGN6, EVIL6)]
             + [f"{web4(n)}/32" for n in sorted(set(WEB.values()) | set(MANY))]
             + [f"{web6(n)}/128" for n in sorted(set(WEB.values()) | set(MANY))]))
+        self.ip("internet", "route", "add", "local", "185.199.32.0/19", "dev", "lo")
+        self.ip("internet", "-6", "route", "add", "local", "2a0e:7700:20::/64", "dev", "lo")
         # the way back to agents exists, so that what is not answered was dropped by the gateway
         self.ip("internet", "route", "add", "10.77.0.0/16", "via", UPLINK4)
         self.ip("internet", "-6", "route", "add", "fd77::/16", "via", UPLINK6)

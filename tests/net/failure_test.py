@@ -1,0 +1,216 @@
+"""Deny stands through everything; service comes back by itself."""
+import os
+import signal
+import subprocess
+import time
+
+import tglab
+from support import Fail, agent, agent_result, agent_start, check, connects, eventually, skip
+from tglab import EVIL4, EVIL6, web4
+
+G4 = tglab.GATEWAY4["agent1"]
+
+
+def kill_under_load(lab, process):
+    pid = lab.pid(process)
+    check(pid, f"no process {process}")
+    flood = agent_start(lab, "agent1", "flood", "5", EVIL4, EVIL6)
+    load = agent_start(lab, "agent1", "serve-load", G4, "5")
+    time.sleep(1.5)
+    os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    eventually(lambda: lab.pid(process) not in (None, pid), f"{process} to be started again", 4)
+    flooded, served = agent_result(flood), agent_result(load)
+    check(flooded["sent"] > 500, f"the flood did not flow: {flooded}")
+    check(not lab.echo_hits(), f"denied packets passed: {lab.echo_hits()[:3]}")
+    check(served["longest_gap_ms"] <= 2000, f"service was away for {served['longest_gap_ms']} ms")
+    check(served["good"] > 50, f"{served}")
+    lab.wait_ready(5)
+    return time.monotonic() - killed
+
+
+def test_c49_kill_resolver(fresh):
+    kill_under_load(fresh(), "resolver")
+
+
+def test_c49_kill_core(fresh):
+    lab = fresh()
+    agent(lab, "agent1", "ask", G4, "api.search.example", "A")
+    kill_under_load(lab, "core")
+    check(connects(lab, "agent1", web4(10))[0], "a live opening did not survive core's death")
+    names = {o["name"] for o in lab.openings()}
+    check("api.search.example" in names, f"the successor did not adopt it: {names}")
+
+
+def test_c49_kill_recorder(fresh):
+    kill_under_load(fresh(), "recorder")
+
+
+def test_c49_kill_control(fresh):
+    kill_under_load(fresh(), "control")
+
+
+def test_c49_kill_supervisor(fresh):
+    """The service manager's part is played by the lab (Restart=always, 100 ms)."""
+    kill_under_load(fresh(), "supervisor")
+
+
+def test_sigterm_leaves_it_closed(fresh):
+    lab = fresh()
+    agent(lab, "agent1", "ask", G4, "api.search.example", "A")
+    lab.stop_gateway()
+    eventually(lambda: not lab.pid("supervisor") and not lab.pid("core"), "all processes to end")
+    check("policy drop" in lab.run("gateway", "nft", "list", "chain", "inet", "tidegate", "forward").stdout,
+          "the ruleset is gone")
+    for address in (EVIL4, EVIL6):
+        check(not connects(lab, "agent1", address, 5000, 1)[0], "open after the stop")
+    check(not lab.echo_hits(), "packets passed")
+    lab.start_gateway()
+    check(agent(lab, "agent1", "ask", G4, "api.search.example", "A")["rcode"] == 0, "not serving after a new start")
+
+
+def broken_by_hand(lab, *nft):
+    """A hand breaks the ruleset; nothing denied passes and all is whole again within 2 s."""
+    agent(lab, "agent1", "ask", G4, "api.search.example", "A")
+    check(connects(lab, "agent1", web4(10))[0], "not open at first")
+    flood = agent_start(lab, "agent1", "flood", "4", EVIL4, EVIL6)
+    time.sleep(0.7)
+    before = lab.status().get("repairs", 0)
+    p = lab.run("gateway", "nft", *nft)
+    check(p.returncode == 0, f"nft {' '.join(nft)}: {p.stderr}")
+    broken = time.monotonic()
+    eventually(lambda: lab.status().get("repairs", 0) > before, "the repair", 2)
+    check(connects(lab, "agent1", web4(10), timeout=1)[0], "the opening is not back")
+    took = time.monotonic() - broken
+    check(took <= 2, f"whole again only after {took:.1f} s")
+    flooded = agent_result(flood)
+    check(flooded["sent"] > 500, f"{flooded}")
+    check(agent(lab, "agent1", "ask", G4, "api.search.example", "A")["rcode"] == 0, "not answering")
+    eventually(lambda: lab.records(kind="loss"), "a record of it")
+
+
+def test_c53_flush_ruleset(fresh):
+    lab = fresh()
+    broken_by_hand(lab, "flush", "ruleset")
+    check(not lab.echo_hits(), f"passed meanwhile: {lab.echo_hits()[:3]}")
+
+
+def test_c53_delete_table(fresh):
+    lab = fresh()
+    broken_by_hand(lab, "delete", "table", "inet", "tidegate")
+    check(not lab.echo_hits(), f"passed meanwhile: {lab.echo_hits()[:3]}")
+
+
+def test_c53_flush_chain(fresh):
+    lab = fresh()
+    broken_by_hand(lab, "flush", "chain", "inet", "tidegate", "forward")
+    check(not lab.echo_hits(), f"passed meanwhile: {lab.echo_hits()[:3]}")
+
+
+def test_c53_foreign_accept_rule_is_removed(fresh):
+    """Root can open what it likes; the gateway notices and takes it back."""
+    lab = fresh()
+    broken_by_hand(lab, "insert", "rule", "inet", "tidegate", "forward", "accept")
+    hits = len(lab.echo_hits())
+    agent(lab, "agent1", "flood", "0.5", EVIL4, EVIL6)
+    check(len(lab.echo_hits()) == hits, "still open")
+
+
+def test_other_tables_are_left_alone(lab):
+    lab.run("gateway", "nft", "add", "table", "ip", "mine")
+    lab.run("gateway", "nft", "add", "chain", "ip", "mine", "x")
+    time.sleep(0.6)
+    check("chain x" in lab.run("gateway", "nft", "list", "table", "ip", "mine").stdout, "another's table was changed")
+    check(agent(lab, "agent1", "ask", G4, "api.search.example", "A")["rcode"] == 0, "not answering")
+    lab.run("gateway", "nft", "delete", "table", "ip", "mine")
+
+
+def test_barrier_is_repaired(fresh):
+    lab = fresh()
+    lab.run("gateway", "ip", "rule", "flush")
+    lab.run("gateway", "ip", "rule", "add", "lookup", "main", "priority", "32766")
+    eventually(lambda: "blackhole" in lab.run("gateway", "ip", "rule").stdout, "the routing barrier", 5)
+
+
+def test_c54_stale_openings_are_removed_at_start(fresh):
+    lab = fresh()
+    lab.stop_gateway()
+    p = lab.run("gateway", "nft", "add", "element", "inet", "tidegate", "open4",
+                "{ 10.77.1.17 . %s . tcp . 5000 timeout 1h : 0x00990099 }" % EVIL4)
+    check(p.returncode == 0, p.stderr)
+    check(connects(lab, "agent1", EVIL4, 5000, 1)[0] or True, "")
+    lab.start_gateway()
+    left = lab.run("gateway", "nft", "list", "map", "inet", "tidegate", "open4").stdout
+    check(EVIL4 not in left, "a stale opening survived the start")
+    hits = len(lab.echo_hits())
+    check(not connects(lab, "agent1", EVIL4, 5000, 1)[0], "still open")
+    check(len(lab.echo_hits()) == hits, "a packet passed")
+
+
+def test_c55_interface_appears_late(fresh):
+    lab = fresh(gateway=False)
+    lab.ip("gateway", "link", "set", "eth1", "name", "away1")
+    lab.start_gateway()
+    check(not connects(lab, "agent1", EVIL4, 5000, 1)[0] and not lab.echo_hits(), "open through an unknown interface")
+    lab.ip("gateway", "link", "set", "away1", "down")
+    lab.ip("gateway", "link", "set", "away1", "name", "eth1")
+    lab.ip("gateway", "link", "set", "eth1", "up")
+    lab.ip("gateway", "-6", "address", "replace", "fd77:1::1/64", "dev", "eth1", "nodad")
+    eventually(lambda: agent(lab, "agent1", "ask", G4, "api.search.example", "A").get("rcode") == 0, "service", 5)
+    check(connects(lab, "agent1", web4(10))[0], "no connection")
+
+
+def test_c57_disk_full_stops_new_openings(fresh):
+    lab = fresh(gateway=False)
+    log = lab.dir / "log"
+    log.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tidegate-test", str(log)]).returncode:
+        skip("no tmpfs can be mounted here")
+    try:
+        lab.start_gateway()
+        check(agent(lab, "agent1", "ask", G4, "h1.rounds.search.example", "A")["rcode"] == 0, "not serving")
+        filler = log / "filler"
+        with open(filler, "wb") as f:
+            try:
+                while True:
+                    f.write(b"\0" * 65536)
+                    f.flush()
+            except OSError:
+                pass
+        def refused():
+            r = agent(lab, "agent1", "ask", G4, f"h{int(time.monotonic() * 1000) % 4000}.rounds.search.example", "A")
+            return r.get("rcode") == 2 and r["ede"] and "log-full" in r["ede"][1]
+        eventually(refused, "refusal of new openings", 8)
+        check(agent(lab, "agent1", "ask", G4, "steal.evil.example", "A")["rcode"] == 3, "denial is not a matter of the log")
+        check(not lab.status().get("log_ok", True), "status does not show it")
+        filler.unlink()
+        eventually(lambda: agent(lab, "agent1", "ask", G4, "h77.rounds.search.example", "A").get("rcode") == 0,
+                   "service to resume", 8)
+        eventually(lambda: lab.records(kind="loss"), "a record of it", 5)
+    finally:
+        lab.down()
+        if subprocess.run(["umount", str(log)], capture_output=True).returncode:
+            subprocess.run(["umount", "-l", str(log)], capture_output=True)
+        lab.down()
+
+
+def test_upstream_failover(fresh):
+    lab = fresh()
+    lab.stop("unbound-a", signal.SIGKILL)
+    for i in range(5):
+        r = agent(lab, "agent1", "ask", G4, f"h{i}.rounds.search.example", "A")
+        check(r.get("rcode") == 0, f"one upstream is left, yet {r}")
+    lab.stop("unbound-b", signal.SIGKILL)
+    r = agent(lab, "agent1", "ask", G4, "h900.rounds.search.example", "A", timeout=15)
+    if "error" not in r:
+        check(r["rcode"] == 2 and r["ede"] and r["ede"][0] in (22, 23), f"{r}")
+    lab.start_upstreams()
+    eventually(lambda: agent(lab, "agent1", "ask", G4, "h901.rounds.search.example", "A").get("rcode") == 0, "recovery", 15)
+
+
+def test_two_gateways_side_by_side(fresh):
+    a, b = fresh(), fresh()
+    for lab in (a, b):
+        check(agent(lab, "agent1", "ask", G4, "api.search.example", "A")["rcode"] == 0, f"{lab.name} does not answer")
+    a.down()
+    check(agent(b, "agent1", "ask", G4, "api.search.example", "A")["rcode"] == 0, "the other lab went with it")
