@@ -67,7 +67,7 @@
     X(ASK_STATUS, struct msg_ask, struct msg_none)                                         \
     X(ASK_OPENINGS, struct msg_ask, struct msg_none)                                       \
     X(ASK_RELOAD, struct msg_ask, struct msg_none)                                         \
-    /* core > control; RELOADED: 1 descriptor, the report */                               \
+    /* core > control; RELOADED: 1 descriptor, the report (it may be empty) */                               \
     X(STATUS, struct msg_status, struct msg_none)                                          \
     X(OPENINGS, struct msg_openings, struct msg_opening)                                   \
     X(RELOADED, struct msg_reloaded, struct msg_none)
@@ -348,7 +348,7 @@ size_t proto_size(uint32_t type, size_t items);
 static inline void *proto_body(struct proto_message *m) { return m->bytes + sizeof m->head; }
 /* The i-th item of a checked message. */
 void *proto_item(struct proto_message *m, unsigned i);
-/* Whether bytes form a valid message: 0 or -EBADMSG. */
+/* Whether bytes (aligned to 8) form a valid message: 0 or -EBADMSG. */
 int proto_check(const void *bytes, size_t size);
 
 /* One end of a pair. */
