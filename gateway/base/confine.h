@@ -19,10 +19,12 @@ enum confine_profile {
     CONFINE_CONTROL,  /* accepts on a socket it holds; no files, no exec */
     CONFINE_CORE,     /* netlink, messages, files below a directory it holds; no exec */
 };
-/* Allow-list of system calls; any other call kills the process (SIGSYS). */
+/* Allow-list of system calls; any other call kills the process (SIGSYS). Whatever opens a file on
+ * first use must have been used before: time zones, getservbyname(), json_object_seed(). */
 int confine_syscalls(enum confine_profile profile);
 
-/* RLIMIT_CORE 0, RLIMIT_NOFILE `files`, dumpable off, name shown in ps. */
+/* RLIMIT_CORE 0, RLIMIT_NOFILE `files`, dumpable off, name shown in ps; and no io_uring, whose
+ * operations pass by every filter. Call it before the event loop is made. */
 int confine_limits(const char *name, unsigned long files);
 
 #endif
