@@ -25,7 +25,8 @@ enum { /* tidegate-recorder */
     RECORDER_STATE,     /* memfd of struct recorder_state: outlives the recorder */
     RECORDER_FD_END
 };
-enum { /* tidegate-control; the listener is bound to runtime_directory/control.sock */
+enum { /* tidegate-control; the listener is bound to runtime_directory/control.sock;
+          argv[2] is the gid of GROUP_ADMIN, 0 if there is no such group */
     CONTROL_CORE = 3, CONTROL_IMAGE, CONTROL_LISTENER, CONTROL_FD_END
 };
 enum { /* tidegate-loader: argv[2] is the path of gateway.yaml */
