@@ -76,7 +76,7 @@ int wire_build_upstream(uint16_t id, const struct name *name, uint16_t type, uin
                         size_t size);
 
 /* What an answer to a client holds, apart from its query. */
-struct wire_hop { const struct name *target; uint32_t ttl; };
+struct wire_hop { const struct name *target; uint32_t ttl; /* as upstream gave it; not sent */ };
 struct wire_reply {
     uint8_t rcode;
     bool synthetic_soa;      /* RFC 2308: negative answers of ours carry one */
@@ -87,7 +87,8 @@ struct wire_reply {
     unsigned addr_count;
     const struct wire_record *others; /* vetted records of other types, owner = chain's end */
     unsigned other_count;
-    uint32_t ttl;
+    uint32_t ttl;            /* of every record in the answer section, hops too; with a synthetic
+                                SOA the smaller of this and soa_ttl */
     int ede;                 /* info-code, or EDE_NONE; sent only if the query had EDNS */
     const char *ede_text;    /* short UTF-8, or NULL */
     bool hinfo;              /* RFC 8482 answer */
