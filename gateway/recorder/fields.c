@@ -8,7 +8,7 @@
 #include "gateway/base/reason.h"
 #include "gateway/proto/proto.h"
 
-const struct field_info field_table[FIELD_COUNT] = {
+const struct field_info field_table[FIELD_TOTAL] = {
 #define X(id, name, type, kinds, text) [FIELD_##id] = {name, FIELD_TYPE_##type, kinds, text},
     FIELD_TABLE(X)
 #undef X

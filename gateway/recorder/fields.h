@@ -112,7 +112,7 @@ enum field {
 #define X(id, name, type, kinds, text) FIELD_##id,
     FIELD_TABLE(X)
 #undef X
-    FIELD_COUNT
+    FIELD_TOTAL
 };
 
 /* Events the recorder itself reports, beside EVENT_TABLE of gateway/proto/proto.h. All are of kind
@@ -140,7 +140,7 @@ struct field_info {
     uint32_t kinds; /* bits 1 << enum record_kind */
     const char *text;
 };
-extern const struct field_info field_table[FIELD_COUNT];
+extern const struct field_info field_table[FIELD_TOTAL];
 
 const char *kind_name(enum record_kind kind);
 /* "allow" or "deny": whether the gateway let a query of this outcome through, whatever the

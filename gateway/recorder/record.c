@@ -23,7 +23,7 @@ static bool type_fits(enum field_type declared, enum value_type value) {
 
 /* Where a value goes; a mistaken one goes nowhere, and record_write() refuses the record. */
 static struct value *value_at(struct record *r, enum field f, enum value_type type) {
-    if (f >= FIELD_COUNT || !(field_table[f].kinds & 1u << r->kind) ||
+    if (f >= FIELD_TOTAL || !(field_table[f].kinds & 1u << r->kind) ||
         !type_fits(field_table[f].type, type)) {
         r->fault = true;
         return &r->nowhere;
@@ -40,7 +40,7 @@ void record_begin(struct record *r, enum record_kind kind, usec_t time, uint64_t
     record_time(r, FIELD_TIME, time);
     record_number(r, FIELD_SEQUENCE, sequence);
     record_text(r, FIELD_KIND, kind_name(kind));
-    for (enum field f = 0; f < FIELD_COUNT; f++) {
+    for (enum field f = 0; f < FIELD_TOTAL; f++) {
         if (type_fits(field_table[f].type, VALUE_LIST) && field_table[f].kinds & 1u << kind)
             r->values[f] = (struct value){.type = VALUE_LIST, .text = "[]", .size = 2};
     }
@@ -65,9 +65,16 @@ static void text_keep(struct record *r, enum field f, const char *text, size_t s
     buf_put(&r->space, text, size);
 }
 
+void record_copy(struct record *r, enum field f, const char *text) {
+    text_keep(r, f, text, strlen(text));
+}
+
+/* Times come from other processes: past the year 9999 the text would have another length. */
+#define TIME_LAST (UINT64_C(253402300800) * USEC_PER_SEC - 1)
+
 void record_time(struct record *r, enum field f, usec_t realtime) {
     char text[TIME_TEXT_MAX];
-    time_format(realtime, text);
+    time_format(realtime < TIME_LAST ? realtime : TIME_LAST, text);
     text_keep(r, f, text, strlen(text));
 }
 
@@ -154,7 +161,7 @@ int record_write(const struct record *r, struct buf *out) {
     if (r->fault || r->space.overflow) return -EINVAL;
     struct buf before = *out;
     char between = '{';
-    for (enum field f = 0; f < FIELD_COUNT; f++) {
+    for (enum field f = 0; f < FIELD_TOTAL; f++) {
         if (!(field_table[f].kinds & 1u << r->kind)) continue;
         buf_put_char(out, between);
         buf_put_char(out, '"');

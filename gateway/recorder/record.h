@@ -30,7 +30,7 @@ struct value {
 struct record {
     enum record_kind kind;
     bool fault; /* a field of another kind or type was set: a mistake in this program */
-    struct value values[FIELD_COUNT];
+    struct value values[FIELD_TOTAL];
     struct value nowhere;
     char scratch[RECORD_MAX]; /* text made for this record */
     struct buf space;         /* over scratch */
@@ -40,6 +40,7 @@ void record_begin(struct record *r, enum record_kind kind, usec_t time, uint64_t
 void record_number(struct record *r, enum field f, uint64_t number);
 /* NULL leaves the field null. Times and addresses are text fields of their own type. */
 void record_text(struct record *r, enum field f, const char *text);
+void record_copy(struct record *r, enum field f, const char *text); /* the caller may drop it */
 void record_time(struct record *r, enum field f, usec_t realtime);
 void record_address(struct record *r, enum field f, const struct addr *a); /* family 0: null */
 void record_name(struct record *r, enum field f, const struct name *n);    /* length 0: null */
