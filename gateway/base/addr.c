@@ -224,6 +224,18 @@ enum addr_range addr_range(const struct addr *a) {
     return (enum addr_range)row->range;
 }
 
+uint32_t prefix_ranges(const struct prefix *p) {
+    const struct range_row *row = p->addr.family == 4 ? ranges4 : ranges6;
+    uint32_t touched = 0;
+    /* Rows inside the prefix count until the row that holds all of it, which the last one does. */
+    for (;; row++) {
+        unsigned common = row->bits < p->bits ? row->bits : p->bits;
+        if (!bits_equal(row->bytes, p->addr.bytes, common)) continue;
+        touched |= UINT32_C(1) << row->range;
+        if (row->bits <= p->bits) return touched;
+    }
+}
+
 const char *addr_range_name(enum addr_range r) {
     static const char *const names[] = {
         [RANGE_PUBLIC] = "public",

@@ -66,6 +66,8 @@ struct prefix prefix_of(const struct addr *a, uint8_t bits); /* clears host bits
 
 /* Which special range the address is in; RANGE_PUBLIC when in none. */
 enum addr_range addr_range(const struct addr *a);
+/* Every range some address of the prefix is in: bits 1 << enum addr_range. */
+uint32_t prefix_ranges(const struct prefix *p);
 const char *addr_range_name(enum addr_range r);
 
 #endif

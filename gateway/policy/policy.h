@@ -32,6 +32,10 @@
 #define POLICY_IFNAME_MAX 16       /* IFNAMSIZ */
 #define POLICY_PATH_MAX 256
 #define POLICY_IMAGE_MAX (512u << 20) /* bytes; a larger one is refused */
+#define POLICY_LIFETIME_MAX 86400  /* seconds: dns.max_lifetime at most */
+#define POLICY_GRACE_MAX 300       /* seconds: dns.grace at most */
+/* Special ranges that an endpoint may opt into with `ranges:`. */
+#define POLICY_RANGES_OPTIONAL (UINT32_C(1) << RANGE_PRIVATE | UINT32_C(1) << RANGE_DOCUMENTATION)
 
 /* DNS types that the control treats by name (IANA registry). */
 enum { TYPE_A = 1, TYPE_NS = 2, TYPE_CNAME = 5, TYPE_SOA = 6, TYPE_PTR = 12, TYPE_MX = 15,
@@ -67,7 +71,9 @@ struct policy_gateway {
     uint32_t when_full; /* enum policy_when_full */
     uint32_t openings_per_client, addresses_per_name, queries_per_second, pending_per_client;
     uint32_t log_segment_bytes, log_keep; /* rotation size; rotated files kept */
-    char name[64];                        /* of this gateway, in records; default: host name */
+    char name[64]; /* of this gateway, in records; empty: the host name where it runs (the image says
+                      only what the files say) */
+    /* Absolute, but for policy_directory: as written, relative to the folder of gateway.yaml. */
     char log_directory[POLICY_PATH_MAX], policy_directory[POLICY_PATH_MAX];
     char state_directory[POLICY_PATH_MAX], runtime_directory[POLICY_PATH_MAX];
 };
@@ -140,7 +146,10 @@ struct policy {
     const void *header; /* private */
 };
 
-/* Checks the whole image and fills the view. -EBADMSG if anything is off (never reads outside). */
+/* Checks the whole image and fills the view. -EBADMSG if anything is off (never reads outside), or
+ * if `image` is not aligned to 8. Whether the digest is that of the bytes is not looked at: this
+ * folder uses libc alone. A process that takes an image from disk or from another process and
+ * has libsodium (core) compares policy_digest() with crypto_generichash() over all bytes after it. */
 int policy_open(struct policy *ret, const void *image, size_t size);
 
 const uint8_t *policy_digest(const struct policy *p); /* POLICY_DIGEST_SIZE bytes */
@@ -194,7 +203,7 @@ uint32_t policy_denies(const struct policy *p, const struct name *name);
 /* Whether the agent has the endpoint among its tools. */
 bool policy_agent_has(const struct policy *p, uint32_t agent, uint32_t endpoint);
 /* Whether the endpoint may lead to the address: a public one, or in a range it names; never an
- * address of agent subnets, or (address endpoint) one outside its prefix. */
+ * address of agent or management subnets, or (address endpoint) one outside its prefix. */
 bool policy_endpoint_reaches(const struct policy *p, uint32_t endpoint, const struct addr *remote);
 
 #define POLICY_RULE_TEXT_MAX 512
