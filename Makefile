@@ -109,6 +109,22 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archi
 	  -Wl,--start-group $(foreach m,$(MODULES),$(call archive,$(m))) -Wl,--end-group \
 	  $(ALL_LDFLAGS) $(TEST_LIBS)
 
+# Pages written by hand are in conf/man; tidegate-log(5) is printed from the recorder's tables.
+MANPAGE := $(BUILD)/tools/manpage
+$(MANPAGE): $(BUILD)/obj/tools/manpage/main.o $(call archive,gateway/recorder) \
+            $(call archive,gateway/proto) $(call archive,gateway/base)
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -o $@ $^ $(ALL_LDFLAGS)
+$(BUILD)/man/tidegate-log.5: $(MANPAGE)
+	@mkdir -p $(@D)
+	@$(MANPAGE) > $@.new && mv $@.new $@
+$(BUILD)/man/%: conf/man/%
+	@mkdir -p $(@D)
+	@cp $< $@
+MAN_PAGES := $(patsubst conf/man/%,$(BUILD)/man/%,$(wildcard conf/man/*.[158])) \
+             $(BUILD)/man/tidegate-log.5
+man: $(MAN_PAGES) ## build the man pages into build/man
+
 clean: ## remove the build folders
 	rm -rf build build-asan build-cov
 
@@ -116,6 +132,6 @@ help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | \
 	  awk -F: '{printf "  make %-12s %s\n", $$1, $$2}'
 
-.PHONY: all clean help
+.PHONY: all man clean help
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

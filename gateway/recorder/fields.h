@@ -52,7 +52,7 @@ enum field_type {
     X(KIND,         "kind",         TEXT,    K_ALL, "which kind of record this is")                \
     X(GATEWAY,      "gateway",      TEXT,    K_ALL, "name of the gateway")                         \
     X(POLICY,       "policy",       TEXT,    K_ALL,                                                \
-      "digest of the policy image that was in force, 64 hexadecimal digits")                       \
+      "digest of the policy in force, 64 hexadecimal digits; 16 if the recorder does not have it") \
     X(AGENT,        "agent",        TEXT,    K_ALL, "name of the agent")                           \
     X(TOOL,         "tool",         TEXT,    K_ALL, "the tool whose endpoint matched, name@version") \
     X(RUN,          "run",          TEXT,    K_ALL, "run id; always null in this version")         \
@@ -105,7 +105,7 @@ enum field_type {
     X(OTHER,        "other",        NUMBER,  K_E, "a second number, as the event's text says")     \
     X(PROCESS,      "process",      TEXT,    K_E, "the process an event is about")                 \
     X(UID,          "uid",          NUMBER,  K_E, "user who asked for it")                         \
-    X(ERROR,        "error",        TEXT,    1u << KIND_LOSS, "the system's error, e.g. ENOSPC")   \
+    X(ERROR,        "error",        TEXT,    1u << KIND_LOSS, "the system's error, such as ENOSPC")   \
     X(TEXT,         "text",         TEXT,    K_E, "the event in one sentence, for people")
 
 enum field {
