@@ -146,7 +146,7 @@ CALLS(recorder_calls, S(openat), S(newfstatat), S(statx), S(rename), S(renameat)
 CALLS(core_calls, S(bind), S(connect), S(openat), S(newfstatat), S(statx), S(rename), S(renameat),
       S(renameat2), S(unlinkat), S(fsync), S(fdatasync), S(ftruncate), S(getdents64), S(pread64),
       S(pwrite64), S(access), S(faccessat), S(faccessat2), S(readlink), S(readlinkat), S(wait4),
-      S(waitid), S(uname), S(prlimit64), S(umask));
+      S(waitid), S(pselect6), S(uname), S(prlimit64), S(umask));
 
 /* Reports of the sanitizers: reading /proc/self/maps and the program itself, and the signal. */
 CALLS(sanitizer_calls, S(newfstatat), S(readlink), S(readlinkat), S(access), S(pread64),
@@ -183,9 +183,19 @@ static int allow_common(scmp_filter_ctx f) {
     return result;
 }
 
-/* Before glibc 2.39 fstat() is newfstatat() of an empty path. */
-static int allow_fstat(scmp_filter_ctx f) {
-    return ALLOW(f, newfstatat, 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+/* For processes without files. Reading is refused rather than deadly, because libuv opens /dev/null
+ * when it makes the first stream, and again whenever accept() has run out of descriptors: a client
+ * with many connections must not be able to end the process. */
+static int refuse_files(scmp_filter_ctx f) {
+    int result = 0;
+#ifndef __SANITIZE_ADDRESS__ /* its reports read files */
+    result = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT, O_RDONLY));
+#endif
+    /* Before glibc 2.39 fstat() is newfstatat() of an empty path. */
+    if (result == 0)
+        result = ALLOW(f, newfstatat, 1, SCMP_A3(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+    return result;
 }
 
 static int allow_socket(scmp_filter_ctx f, int family) {
@@ -214,7 +224,7 @@ static int allow_fork(scmp_filter_ctx f) {
 
 static int allow_resolver(scmp_filter_ctx f) {
     int result = allow_all(f, resolver_calls, COUNT(resolver_calls));
-    if (result == 0) result = allow_fstat(f);
+    if (result == 0) result = refuse_files(f);
     if (result == 0) result = allow_socket(f, AF_INET);
     if (result == 0) result = allow_socket(f, AF_INET6);
     return result;
@@ -227,7 +237,7 @@ static int allow_recorder(scmp_filter_ctx f) {
 
 static int allow_control(scmp_filter_ctx f) {
     int result = allow_all(f, control_calls, COUNT(control_calls));
-    return result == 0 ? allow_fstat(f) : result;
+    return result == 0 ? refuse_files(f) : result;
 }
 
 static int allow_core(scmp_filter_ctx f) {

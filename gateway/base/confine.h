@@ -19,8 +19,9 @@ enum confine_profile {
     CONFINE_CONTROL,  /* accepts on a socket it holds; no files, no exec */
     CONFINE_CORE,     /* netlink, messages, files below a directory it holds; no exec */
 };
-/* Allow-list of system calls; any other call kills the process (SIGSYS). Whatever opens a file on
- * first use must have been used before: time zones, getservbyname(), json_object_seed(). */
+/* Allow-list of system calls; any other call kills the process (SIGSYS). Processes without files get
+ * EACCES when they read one, so whatever needs a file on first use must have been used before: time
+ * zones, getservbyname(), json_object_seed(). */
 int confine_syscalls(enum confine_profile profile);
 
 /* RLIMIT_CORE 0, RLIMIT_NOFILE `files`, dumpable off, name shown in ps; and no io_uring, whose
