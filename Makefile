@@ -91,7 +91,8 @@ $(eval $(call program_rule,tidegate-recorder,gateway/recorder,gateway/recorder $
     -luv -lseccomp -lcap-ng))
 $(eval $(call program_rule,tidegate-control,gateway/control,gateway/control $(BASE),\
     -ljansson -luv -lseccomp -lcap-ng))
-$(eval $(call program_rule,tidegate,tools/tidegate,tools/tidegate gateway/policy/load $(BASE),\
+$(eval $(call program_rule,tidegate,tools/tidegate,tools/tidegate gateway/control \
+    gateway/policy/load $(BASE),\
     -ljansson -lcyaml -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
 
 # ---- targets -----------------------------------------------------------------------------------

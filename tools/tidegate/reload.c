@@ -1,0 +1,26 @@
+/* reload.c: `tidegate reload`: all of the new policy, or nothing and every fault. */
+#include "tools/tidegate/cli.h"
+
+int reload_main(const struct options *o) {
+    char room[32];
+    json_t *answer = instance_ask_one(o, json_pack("{s:s}", "op", "reload"));
+    if (!answer) return EXIT_DENIED;
+    bool good = json_is_true(json_object_get(answer, "ok"));
+    if (o->json) {
+        show_json(answer);
+    } else {
+        files_report(json_object_get(answer, "report"), stderr);
+        if (good) {
+            printf("reloaded: policy %.16s is in force; revoked %lld openings, %lld flows\n",
+                   show_value(json_object_get(answer, "policy"), room, sizeof room),
+                   (long long)json_integer_value(json_object_get(answer, "openings_revoked")),
+                   (long long)json_integer_value(json_object_get(answer, "flows_revoked")));
+        } else {
+            fputs("tidegate: not reloaded: ", stderr);
+            show_clean(stderr, show_value(json_object_get(answer, "error"), room, sizeof room));
+            fputc('\n', stderr);
+        }
+    }
+    json_decref(answer);
+    return good ? EXIT_OK : EXIT_DENIED;
+}
