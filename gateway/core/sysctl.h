@@ -17,4 +17,10 @@ int sysctl_forwarding(bool on);
 /* 1 both on, 0 not both, -errno. */
 int sysctl_forwarding_is_on(void);
 
+#define SYSCTL_VALUE_MAX 32
+/* One switch by its name below /proc/sys/net/. Set: writes unless it has the value, reads back; 0,
+ * -ENOENT no such switch, -EREMOTEIO the kernel kept another value, -errno. */
+int sysctl_get(const char *name, char value[SYSCTL_VALUE_MAX]);
+int sysctl_set(const char *name, const char *value);
+
 #endif
