@@ -55,7 +55,8 @@ struct flow *flow_free(struct flow *f); /* takes NULL; returns NULL */
 
 /* ---- what arrives ----------------------------------------------------------------------------- */
 
-void flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *bytes, size_t size);
+/* Whether it will end in a release; false when it is dropped in silence, see above. */
+bool flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *bytes, size_t size);
 /* An upstream's answer to the lookup with this id, parsed and matched; or that there is none:
  * `reason` is one answered with SERVFAIL. Unknown ids (it came too late) are ignored. */
 void flow_upstream_answer(struct flow *f, uint64_t id, const struct wire_answer *answer,

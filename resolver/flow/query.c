@@ -297,17 +297,18 @@ void query_redecide(struct flow *f, struct query *q) {
         query_serve(f, q);
     else
         route(f, q);
+    return true;
 }
 
-void flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *bytes, size_t size) {
+bool flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *bytes, size_t size) {
     struct query *q = query_take(f);
     if (!q)
-        return;
+        return false;
     f->stats.queries++;
     if (wire_query_parse(bytes, size, &q->wire) < 0) {
         f->stats.malformed++;
         query_free(f, q);
-        return;
+        return false;
     }
     usec_t now = flow_now(f);
     q->peer = *peer;
@@ -326,12 +327,15 @@ void flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *byt
         q->client ? client_take(q->client, f->gateway->queries_per_second, now) : RATE_FLOOD;
     if (rate != RATE_OK)
         f->stats.rate_limited++;
-    if (rate == RATE_FLOOD || retransmitted(q))
+    if (rate == RATE_FLOOD || retransmitted(q)) {
         query_free(f, q);
-    else if (rate == RATE_OVER && known && q->wire.question)
+        return false;
+    }
+    if (rate == RATE_OVER && known && q->wire.question)
         release_refuse(f, q, REASON_RATE_LIMIT);
     else if (rate == RATE_OVER)
         release_refuse(f, q, q->decision.reason);
     else
         route(f, q);
+    return true;
 }
