@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
         fputs("tidegate-control is started by tidegated(8)\n", stderr);
         return 2;
     }
-    log_start("control", strcmp(argv[1], "debug") == 0);
+    log_start("tidegate-control", strcmp(argv[1], "debug") == 0);
     if (confine_limits("tidegate-control", FILES_MAX) < 0 ||
         confine_identity(getuid(), getgid(), NULL, 0) < 0)
         return 1;

@@ -176,6 +176,16 @@ static bool peer_admitted(const struct control *c, int fd, uint32_t *ret_uid) {
     return false;
 }
 
+/* Makes room: the connection that was silent for longest ends, so that those who only hold
+ * connections keep nobody out. False when all are at work. */
+static bool connection_evict(const struct control *c, const struct connection *newest) {
+    struct connection *oldest = NULL; /* the list has the newest first */
+    for (struct connection *k = c->connections; k; k = k->next)
+        if (k != newest && !k->busy && !k->writing && !k->closing) oldest = k;
+    if (oldest) connection_close(oldest);
+    return oldest != NULL;
+}
+
 static void connection_new(uv_stream_t *listener, int status) {
     struct control *c = listener->data;
     uv_os_fd_t fd;
@@ -193,7 +203,7 @@ static void connection_new(uv_stream_t *listener, int status) {
     if (uv_accept(listener, (uv_stream_t *)&k->pipe) < 0 ||
         uv_fileno((uv_handle_t *)&k->pipe, &fd) < 0) {
         connection_close(k);
-    } else if (c->connection_count > CONTROL_CONNECTIONS_MAX) {
+    } else if (c->connection_count > CONTROL_CONNECTIONS_MAX && !connection_evict(c, k)) {
         connection_fail(k, "too many connections", true);
     } else if (!peer_admitted(c, fd, &k->uid)) {
         log_warn("control socket: uid %u is refused", (unsigned)k->uid);
