@@ -130,7 +130,7 @@ CALLS(common_calls,
       /* the process itself */
       S(rt_sigaction), S(rt_sigprocmask), S(rt_sigreturn), S(sigaltstack), S(getpid), S(getppid),
       S(gettid), S(getuid), S(geteuid), S(getgid), S(getegid), S(sched_yield),
-      S(sched_getaffinity), S(getrusage), S(getcpu), S(set_robust_list), S(rseq), S(exit),
+      S(sched_getaffinity), S(getrusage), S(getcpu), S(uname), S(set_robust_list), S(rseq), S(exit),
       S(exit_group));
 
 CALLS(resolver_calls, S(connect), S(bind), S(listen), S(accept4));
@@ -146,11 +146,11 @@ CALLS(recorder_calls, S(openat), S(newfstatat), S(statx), S(rename), S(renameat)
 CALLS(core_calls, S(bind), S(connect), S(openat), S(newfstatat), S(statx), S(rename), S(renameat),
       S(renameat2), S(unlinkat), S(fsync), S(fdatasync), S(ftruncate), S(getdents64), S(pread64),
       S(pwrite64), S(access), S(faccessat), S(faccessat2), S(readlink), S(readlinkat), S(wait4),
-      S(waitid), S(pselect6), S(uname), S(prlimit64), S(umask));
+      S(waitid), S(pselect6), S(prlimit64), S(umask));
 
 /* Reports of the sanitizers: reading /proc/self/maps and the program itself, and the signal. */
 CALLS(sanitizer_calls, S(newfstatat), S(readlink), S(readlinkat), S(access), S(pread64),
-      S(prlimit64), S(uname), S(getcwd), S(personality), S(sched_getaffinity), S(getdents64),
+      S(prlimit64), S(getcwd), S(personality), S(sched_getaffinity), S(getdents64),
       S(process_vm_readv));
 
 #define ALLOW(f, call, ...) seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(call), __VA_ARGS__)
