@@ -11,9 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* RFC 4034 section 6.2 as amended by RFC 6840 section 5.1 (NSEC keeps its case, but is old enough
- * to have been sent compressed). These are also the types whose names a receiver decompresses
- * (RFC 3597 section 4); in any newer type a pointer is malformed. */
+/* RFC 4034 section 6.2 without HINFO and NSEC (RFC 6840 section 5.1). Only in these does a receiver
+ * follow pointers, too (RFC 3597 section 4); in any other type a pointer is malformed. */
 static bool type_folds(uint16_t type) {
     switch (type) {
     case LDNS_RR_TYPE_NS: case LDNS_RR_TYPE_MD: case LDNS_RR_TYPE_MF: case LDNS_RR_TYPE_CNAME:
