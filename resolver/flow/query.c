@@ -297,7 +297,6 @@ void query_redecide(struct flow *f, struct query *q) {
         query_serve(f, q);
     else
         route(f, q);
-    return true;
 }
 
 bool flow_query(struct flow *f, const struct flow_peer *peer, const uint8_t *bytes, size_t size) {
