@@ -126,6 +126,42 @@ MAN_PAGES := $(patsubst conf/man/%,$(BUILD)/man/%,$(wildcard conf/man/*.[158])) 
              $(BUILD)/man/tidegate-log.5
 man: $(MAN_PAGES) ## build the man pages into build/man
 
+# ---- tests and checks --------------------------------------------------------------------------
+# They use build folders of their own: build-asan, build-cov, or inside BUILD when that is given.
+
+given := $(filter command,$(firstword $(origin BUILD)))
+SAN_BUILD := $(if $(given),$(BUILD)/asan,build-asan)
+COV_BUILD := $(if $(given),$(BUILD)/cov,build-cov)
+COV_PATHS := gateway/base gateway/proto gateway/policy resolver/vet gateway/core/ledger.c
+
+asan: ## build every program under the sanitizers, into build-asan/bin
+	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) all
+
+unit: ## run the unit tests under the sanitizers
+	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) unit-run
+
+cov: ## run the unit tests with coverage counters, print the branches taken
+	@command -v gcovr >/dev/null || { echo "cov: gcovr is missing: make deps SET=check" >&2; exit 1; }
+	@find $(COV_BUILD) -name '*.gcda' -delete 2>/dev/null || true
+	@$(MAKE) --no-print-directory COV=1 BUILD=$(COV_BUILD) unit-run
+	@tools/coverage $(COV_BUILD) $(COV_PATHS)
+
+lint: all ## check the rules that no compiler checks
+	@tools/lint/lint --self-test
+	@tools/lint/lint $(BUILD)
+
+SET ?= build
+deps: ## install the Debian packages that are missing (SET=build, demo or check)
+	@tools/deps $(SET)
+
+format: ## rewrite the C sources by .clang-format
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+unit-run: $(UNIT_PROGRAMS)
+	@tools/unit $(UNIT_PROGRAMS)
+
+.PHONY: asan unit unit-run cov lint deps format
+
 clean: ## remove the build folders
 	rm -rf build build-asan build-cov
 
