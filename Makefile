@@ -126,6 +126,51 @@ MAN_PAGES := $(patsubst conf/man/%,$(BUILD)/man/%,$(wildcard conf/man/*.[158])) 
              $(BUILD)/man/tidegate-log.5
 man: $(MAN_PAGES) ## build the man pages into build/man
 
+# ---- install ------------------------------------------------------------------------------------
+
+SBIN_PROGRAMS := tidegated
+BIN_PROGRAMS := tidegate
+LIBEXEC_PROGRAMS := tidegate-core tidegate-loader tidegate-resolver tidegate-recorder \
+                    tidegate-control
+UNITS := tidegate.service tidegate-closed.service
+MAN_SECTIONS := 1 5 8
+INSTALL := install -D
+
+# Files of $(SYSCONFDIR) are examples: installed where there is none yet, never removed.
+install: all man ## install below $(DESTDIR)$(PREFIX) and $(DESTDIR)$(SYSCONFDIR)
+	@for p in $(SBIN_PROGRAMS); do \
+	  $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(PREFIX)/sbin/$$p || exit 1; done
+	@for p in $(BIN_PROGRAMS); do \
+	  $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(PREFIX)/bin/$$p || exit 1; done
+	@for p in $(LIBEXEC_PROGRAMS); do \
+	  $(INSTALL) -m 755 $(BUILD)/bin/$$p $(DESTDIR)$(LIBEXECDIR)/$$p || exit 1; done
+	@for u in $(UNITS); do $(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
+	  sed 's|/usr/sbin/tidegated|$(PREFIX)/sbin/tidegated|; s|/etc/tidegate|$(SYSCONFDIR)/tidegate|; s|/usr/share/tidegate|$(DATADIR)|' \
+	    conf/systemd/$$u > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u || exit 1; done
+	@for d in sysusers tmpfiles; do $(INSTALL) -m 644 conf/$$d.d/tidegate.conf \
+	  $(DESTDIR)$(PREFIX)/lib/$$d.d/tidegate.conf || exit 1; done
+	@$(INSTALL) -m 644 conf/sysctl.d/60-tidegate.conf $(DESTDIR)$(PREFIX)/lib/sysctl.d/60-tidegate.conf
+	@for f in closed.nft public_suffix_list.dat; do \
+	  $(INSTALL) -m 644 conf/$$f $(DESTDIR)$(DATADIR)/$$f || exit 1; done
+	@for s in $(MAN_SECTIONS); do for m in $(BUILD)/man/*.$$s; do \
+	  $(INSTALL) -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/$$(basename $$m) || exit 1; \
+	  done; done
+	@cd conf && find gateway.yaml policy -type f | while read -r f; do \
+	  t=$(DESTDIR)$(SYSCONFDIR)/tidegate/$$f; \
+	  test -e $$t || $(INSTALL) -m 644 $$f $$t || exit 1; done
+
+uninstall: ## remove what install put there, except configuration, state and log
+	@rm -f $(SBIN_PROGRAMS:%=$(DESTDIR)$(PREFIX)/sbin/%) $(BIN_PROGRAMS:%=$(DESTDIR)$(PREFIX)/bin/%) \
+	  $(LIBEXEC_PROGRAMS:%=$(DESTDIR)$(LIBEXECDIR)/%) \
+	  $(UNITS:%=$(DESTDIR)$(PREFIX)/lib/systemd/system/%) \
+	  $(DESTDIR)$(PREFIX)/lib/{sysusers,tmpfiles}.d/tidegate.conf \
+	  $(DESTDIR)$(PREFIX)/lib/sysctl.d/60-tidegate.conf \
+	  $(DESTDIR)$(DATADIR)/{closed.nft,public_suffix_list.dat} \
+	  $(DESTDIR)$(PREFIX)/share/man/man1/tidegate.1 \
+	  $(DESTDIR)$(PREFIX)/share/man/man5/tidegate{.yaml,-log}.5 \
+	  $(DESTDIR)$(PREFIX)/share/man/man8/tidegated.8
+	@rmdir --ignore-fail-on-non-empty $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || true
+
 # ---- tests and checks --------------------------------------------------------------------------
 # They use build folders of their own: build-asan, build-cov, or inside BUILD when that is given.
 
@@ -169,6 +214,6 @@ help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | \
 	  awk -F: '{printf "  make %-12s %s\n", $$1, $$2}'
 
-.PHONY: all man clean help
+.PHONY: all man install uninstall clean help
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
