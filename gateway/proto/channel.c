@@ -9,6 +9,8 @@
 #include "gateway/base/log.h"
 #include "gateway/proto/proto.h"
 
+_Static_assert(PROTO_TYPE_END <= 64, "a mask has a bit for each type");
+
 union ancillary {
     char bytes[CMSG_SPACE(PROTO_FDS_MAX * sizeof(int))];
     struct cmsghdr align;
@@ -108,7 +110,7 @@ int channel_receive(struct channel *c, struct proto_message *m, uint64_t accept)
     /* An empty packet reads like the end of the stream, which is never seen: either is a breach. */
     if (!take_fds(m, &h) || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) return refuse(m);
     if (proto_check(m->bytes, (size_t)got) < 0) return refuse(m);
-    if (m->head.type >= 64 || !(accept >> m->head.type & 1)) return refuse(m);
+    if (!(accept >> m->head.type & 1)) return refuse(m);
     if (m->head.sequence == 0 || m->fd_count != fds_wanted(m)) return refuse(m);
     m->size = (size_t)got;
     count_gap(c, m->head.sequence);

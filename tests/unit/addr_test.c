@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gateway/base/addr.h"
+#include "gateway/base/clock.h"
 
 static struct addr parsed(const char *text) {
     struct addr a;
@@ -264,6 +265,53 @@ START_TEST(ranges) {
 }
 END_TEST
 
+#define BIT(range) (UINT32_C(1) << RANGE_##range)
+
+START_TEST(ranges_of_prefixes) {
+    static const struct { const char *prefix; uint32_t ranges; } rows[] = {
+        {"8.8.8.0/24", BIT(PUBLIC)},
+        {"10.0.0.0/8", BIT(PRIVATE)},
+        {"10.1.2.3/32", BIT(PRIVATE)},
+        {"192.0.0.0/23", BIT(RESERVED) | BIT(PUBLIC)},
+        {"192.0.0.0/22", BIT(RESERVED) | BIT(DOCUMENTATION) | BIT(PUBLIC)},
+        {"224.0.0.0/3", BIT(MULTICAST) | BIT(PUBLIC)},
+        {"0.0.0.0/0", BIT(PUBLIC) | BIT(UNSPECIFIED) | BIT(LOOPBACK) | BIT(PRIVATE) |
+                          BIT(LINK_LOCAL) | BIT(MULTICAST) | BIT(DOCUMENTATION) | BIT(RESERVED)},
+        {"2606:4700::/32", BIT(PUBLIC)},
+        {"2001:db8:5::/48", BIT(DOCUMENTATION)},
+        {"2001:db8::/31", BIT(DOCUMENTATION) | BIT(PUBLIC)},
+        {"::/127", BIT(UNSPECIFIED) | BIT(LOOPBACK) | BIT(EMBEDDED)},
+        {"4000::/2", BIT(RESERVED)},
+        {"fc00::/6", BIT(PRIVATE) | BIT(LINK_LOCAL) | BIT(MULTICAST) | BIT(RESERVED)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct prefix p = prefix_parsed(rows[i].prefix);
+        /* More than it touches may be told, never less, and never without the exact ones here. */
+        ck_assert_msg((prefix_ranges(&p) & rows[i].ranges) == rows[i].ranges, "%s", rows[i].prefix);
+    }
+    for (unsigned round = 0; round < 50000; round++) { /* near the special blocks, any length */
+        static const char *const starts[] = {"10.0.0.0", "192.0.0.0", "100.64.0.0", "224.0.0.0",
+                                             "::", "64:ff9b::", "2001::", "3fff::", "fe80::"};
+        struct addr start = parsed(starts[random_below(9)]), inside;
+        struct prefix p = prefix_of(&start, (uint8_t)random_below(start.family == 4 ? 33 : 129));
+        random_bytes(inside.bytes, 16);
+        inside = start.family == 4 ? addr_from4(inside.bytes) : addr_from6(inside.bytes);
+        for (unsigned i = 0; i < p.bits; i++) { /* the prefix, then random bits */
+            uint8_t bit = (uint8_t)(0x80 >> i % 8);
+            inside.bytes[i / 8] = (uint8_t)((inside.bytes[i / 8] & ~bit) | (p.addr.bytes[i / 8] & bit));
+        }
+        ck_assert(prefix_contains(&p, &inside));
+        ck_assert((prefix_ranges(&p) >> addr_range(&inside) & 1) == 1);
+    }
+    struct prefix exact = prefix_parsed("8.8.8.8/32");
+    ck_assert_uint_eq(prefix_ranges(&exact), BIT(PUBLIC));
+    exact = prefix_parsed("2606:4700::/32");
+    ck_assert_uint_eq(prefix_ranges(&exact), BIT(PUBLIC));
+    exact = prefix_parsed("10.77.0.0/16");
+    ck_assert_uint_eq(prefix_ranges(&exact), BIT(PRIVATE));
+}
+END_TEST
+
 int main(void) {
     TCase *t = tcase_create("addr");
     tcase_add_test(t, parse_and_format);
@@ -276,6 +324,7 @@ int main(void) {
     tcase_add_test(t, every_length_clears_host_bits);
     tcase_add_test(t, socket_addresses);
     tcase_add_test(t, ranges);
+    tcase_add_test(t, ranges_of_prefixes);
     Suite *s = suite_create("addr");
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

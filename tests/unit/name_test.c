@@ -88,6 +88,8 @@ START_TEST(text_lengths) {
     ck_assert_uint_eq(n.length, 255);
     last[61] = 'b';
     ck_assert_int_eq(name_from_text(labels(3, 63, last), &n), -EINVAL);
+    last[62] = '.', last[63] = '\0'; /* a label of 62: 255 octets and no room for the root */
+    ck_assert_int_eq(name_from_text(labels(3, 63, last), &n), -EINVAL);
     last[63] = '\0', last[62] = 'b';
     ck_assert_int_eq(name_from_text(labels(3, 63, last), &n), -EINVAL);
     /* 127 labels of one octet: 254 and the root. */
@@ -212,6 +214,7 @@ START_TEST(equality_and_labels) {
     struct name a = parsed("a.b"), b = parsed("A.B."), c = parsed("a.c"), d = parsed("a\\.b");
     ck_assert(name_equal(&a, &b) && !name_equal(&a, &c) && !name_equal(&a, &d));
     struct name root = parsed(".");
+    ck_assert(!name_equal(&a, &root));
     ck_assert_uint_eq(name_labels(&root), 0);
     ck_assert_uint_eq(name_labels(&a), 2);
     ck_assert_uint_eq(name_labels(&d), 1);
