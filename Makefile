@@ -110,6 +110,16 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archi
 	  -Wl,--start-group $(foreach m,$(MODULES),$(call archive,$(m))) -Wl,--end-group \
 	  $(ALL_LDFLAGS) $(TEST_LIBS)
 
+# The runner of tests/scenario: the engine of resolver/flow alone, and the real policy loader.
+SCENARIO_MODULES := resolver/flow resolver/opening resolver/cache resolver/vet resolver/wire \
+                    gateway/policy/load $(BASE)
+SCENARIO_RUNNER := $(BUILD)/scenario/runner
+$(SCENARIO_RUNNER): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/scenario/*.c)) \
+                    $(foreach m,$(SCENARIO_MODULES),$(call archive,$(m)))
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) \
+	  -Wl,--end-group $(ALL_LDFLAGS) -lldns -lcyaml -lyaml -lidn2 -lpsl -lsodium
+
 # Pages written by hand are in conf/man; tidegate-log(5) is printed from the recorder's tables.
 MANPAGE := $(BUILD)/tools/manpage
 $(MANPAGE): $(BUILD)/obj/tools/manpage/main.o $(call archive,gateway/recorder) \
@@ -205,7 +215,13 @@ format: ## rewrite the C sources by .clang-format
 unit-run: $(UNIT_PROGRAMS)
 	@tools/unit $(UNIT_PROGRAMS)
 
-.PHONY: asan unit unit-run cov lint deps format
+scenario: ## replay the scenarios on the resolver's engine, under the sanitizers
+	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) scenario-run
+
+scenario-run: $(SCENARIO_RUNNER)
+	@$(SCENARIO_RUNNER) $(sort $(wildcard tests/scenario/*.scn))
+
+.PHONY: asan unit unit-run scenario scenario-run cov lint deps format
 
 clean: ## remove the build folders
 	rm -rf build build-asan build-cov
