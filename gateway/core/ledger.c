@@ -60,7 +60,7 @@ struct ledger {
     struct slab clients, groups, holdings, claims;
     uint32_t *by_client, *by_name, *by_remote; /* hash buckets */
     uint32_t mask;                             /* of all three */
-    uint32_t openings;
+    uint32_t openings4, openings6;
     uint64_t second; /* the wheel has been emptied up to and without this one */
     uint8_t key[HASH_KEY_SIZE];
     uint32_t wheel[WHEEL];
@@ -342,6 +342,10 @@ static uint32_t holding_take(struct ledger *l, uint32_t group, const uint8_t *re
     return i;
 }
 
+static uint32_t *opening_count(struct ledger *l, const struct ledger_key *key) {
+    return key->client.family == 4 ? &l->openings4 : &l->openings6;
+}
+
 int ledger_put(struct ledger *l, const struct ledger_key *key, struct name_ref *name,
                uint32_t mark, usec_t deadline) {
     uint32_t i = find(l, key, name);
@@ -355,7 +359,7 @@ int ledger_put(struct ledger *l, const struct ledger_key *key, struct name_ref *
         wheel_leave(l, i);
         c->deadline = deadline;
     } else {
-        if (!shown(l, key, NULL)) l->openings++;
+        if (!shown(l, key, NULL)) *opening_count(l, key) += 1;
         i = slab_take(&l->claims);
         struct claim *c = claim_at(l, i);
         *c = (struct claim){.holding = holding, .mark = mark, .deadline = deadline,
@@ -399,7 +403,7 @@ static bool claim_drop(struct ledger *l, uint32_t i) {
     client_at(l, group_at(l, h->group)->client)->claims--;
     slab_give(&l->claims, i);
     bool last = !shown(l, &told.key, NULL);
-    if (last) l->openings--;
+    if (last) *opening_count(l, &told.key) -= 1;
     prune(l, holding);
     return last;
 }
@@ -495,7 +499,9 @@ uint32_t ledger_client_claims(const struct ledger *l, const struct addr *client)
     return i ? client_at(l, i)->claims : 0;
 }
 
-uint32_t ledger_openings(const struct ledger *l) { return l->openings; }
+uint32_t ledger_openings(const struct ledger *l, uint8_t family) {
+    return (family != 6 ? l->openings4 : 0) + (family != 4 ? l->openings6 : 0);
+}
 uint32_t ledger_claims(const struct ledger *l) { return l->claims.live; }
 
 size_t ledger_bytes(const struct ledger *l) {

@@ -14,7 +14,7 @@ struct names;
 
 /* `key` is random per process. NULL when out of memory. */
 struct names *names_new(const uint8_t key[HASH_KEY_SIZE]);
-struct names *names_free(struct names *n); /* takes NULL; all names must have been dropped */
+struct names *names_free(struct names *n); /* takes NULL; no name may be used any more */
 
 /* The name with one more reference; NULL when out of memory. */
 struct name_ref *names_get(struct names *n, const struct name *name);

@@ -1,0 +1,100 @@
+/* grant.c: from the policy to elements, and back. */
+#include "gateway/core/grant.h"
+
+#include <string.h>
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+static void addr_add(struct addr *a, unsigned n) {
+    for (int i = a->family == 4 ? 3 : 15; n > 0 && i >= 0; i--) {
+        n += a->bytes[i];
+        a->bytes[i] = (uint8_t)n;
+        n >>= 8;
+    }
+}
+
+unsigned grant_clients(const struct policy *p, uint32_t agent, const struct addr *client,
+                       uint8_t family, struct addr ret[GRANT_CLIENTS_MAX]) {
+    if (client->family == family) {
+        ret[0] = *client;
+        return 1;
+    }
+    const struct policy_agent *a = policy_agent(p, agent);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < a->source_count; i++) {
+        const struct prefix *source = policy_source(p, a->source_first + i);
+        if (source->addr.family != family) continue;
+        unsigned free_bits = (family == 4 ? 32u : 128u) - source->bits;
+        if (free_bits > 4 || count + (1u << free_bits) > GRANT_CLIENTS_MAX) return 0;
+        for (unsigned n = 0; n < 1u << free_bits; n++) {
+            struct addr one = source->addr;
+            addr_add(&one, n);
+            /* Sources may nest: the longer prefix may be another agent's. */
+            if (policy_agent_of(p, &one) == agent) ret[count++] = one;
+        }
+    }
+    return count;
+}
+
+/* ---- ports --------------------------------------------------------------------------------- */
+
+static bool listed(const struct grant_port *ports, unsigned count, uint8_t protocol,
+                   uint16_t port) {
+    for (unsigned i = 0; i < count; i++)
+        if (ports[i].port == port && ports[i].protocol == protocol) return true;
+    return false;
+}
+
+unsigned grant_ports(const struct policy *p, const struct decision *d, const struct addr *remote,
+                     struct grant_port ret[GRANT_PORTS_MAX]) {
+    unsigned count = 0;
+    for (uint32_t i = 0; i < d->count; i++) {
+        const struct policy_endpoint *e = policy_endpoint(p, d->endpoints[i]);
+        if (!policy_endpoint_reaches(p, d->endpoints[i], remote)) continue;
+        for (unsigned k = 0; k < e->port_count; k++) {
+            if (listed(ret, count, e->protocol, e->ports[k])) continue;
+            ret[count++] = (struct grant_port){.endpoint = d->endpoints[i], .port = e->ports[k],
+                                               .protocol = e->protocol};
+        }
+    }
+    return count;
+}
+
+/* ---- what is open -------------------------------------------------------------------------- */
+
+static bool has_port(const struct policy_endpoint *e, uint8_t protocol, uint16_t port) {
+    for (unsigned i = 0; i < e->port_count; i++)
+        if (e->ports[i] == port) return e->protocol == protocol;
+    return false;
+}
+
+static bool has_type(const struct policy_endpoint *e, uint16_t type) {
+    for (unsigned i = 0; i < e->type_count; i++)
+        if (e->types[i] == type) return true;
+    return false;
+}
+
+static bool name_stands(const struct policy *p, const struct policy_endpoint *e,
+                        const struct ledger_key *key, const struct name_ref *ref) {
+    struct name name;
+    struct decision d;
+    uint16_t type = key->remote.family == 4 ? TYPE_A : TYPE_AAAA;
+    if (e->pattern == POLICY_NONE) return false; /* names no address endpoint */
+    name_ref_read(ref, &name);
+    policy_decide(p, &key->client, &name, type, &d);
+    return d.reason == REASON_ALLOWED && has_type(e, type) &&
+           policy_pattern_matches(policy_pattern(p, e->pattern), &name);
+}
+
+bool grant_stands(const struct policy *p, const struct marks *m, uint32_t mark,
+                  const struct ledger_key *key, const struct name_ref *name) {
+    uint32_t agent, endpoint;
+    if (!marks_read(m, p, mark, &agent, &endpoint)) return false;
+    if (agent == POLICY_NONE || endpoint == POLICY_NONE) return false;
+    if (policy_agent_of(p, &key->client) != agent || !policy_agent_has(p, agent, endpoint))
+        return false;
+    const struct policy_endpoint *e = policy_endpoint(p, endpoint);
+    return has_port(e, key->protocol, key->port) &&
+           policy_endpoint_reaches(p, endpoint, &key->remote) &&
+           (!name || name_stands(p, e, key, name));
+}
