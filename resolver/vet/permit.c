@@ -8,14 +8,14 @@ struct permitted {
     struct vetted *vetted;
 };
 
-/* Every endpoint of the decision gets an opening to every address, so each must be allowed to lead
- * there: two tools that share a name do not lend each other their ranges. */
+/* Some endpoint of the decision may lead there. Core opens that one's ports and no other's, so tools
+ * that share a name do not lend each other their ranges. */
 static bool addr_reached(const struct policy *policy, const struct decision *d,
                          const struct addr *addr) {
     for (uint32_t i = 0; i < d->count; i++)
-        if (!policy_endpoint_reaches(policy, d->endpoints[i], addr))
-            return false;
-    return d->count > 0;
+        if (policy_endpoint_reaches(policy, d->endpoints[i], addr))
+            return true;
+    return false;
 }
 
 static int addrs_check(const struct vetted *v, const struct policy *policy,
