@@ -88,8 +88,8 @@ static void fill(void *body, enum proto_type type, unsigned items) {
         break;
     }
     case PROTO_FLOW:
-        ((struct msg_flow *)body)->client = address("fd77:1::1");
-        ((struct msg_flow *)body)->remote = address("2001:db8::1");
+        ((struct msg_flow *)body)->client = address("10.77.1.17");
+        ((struct msg_flow *)body)->remote = address("198.51.100.7");
         break;
     case PROTO_EVENT: ((struct msg_event *)body)->code = EVENT_START; break;
     case PROTO_LOG_STATE: ((struct msg_log_state *)body)->ok = 1; break;
@@ -145,6 +145,10 @@ START_TEST(every_type_is_taken_at_its_exact_size_only) {
     for (unsigned type = 1; type < PROTO_TYPE_END; type++) {
         for (unsigned way = 0; way < 2; way++) {
             good(type, way == 0 ? least(type) : most(type));
+            uint8_t *exact = malloc(m.size); /* so that AddressSanitizer sees a read past the end */
+            memcpy(exact, m.bytes, m.size);
+            ck_assert_int_eq(proto_check(exact, m.size), 0);
+            free(exact);
             ck_assert_int_eq(proto_check(m.bytes, m.size - 1), -EBADMSG);
             ck_assert_int_eq(proto_check(m.bytes, m.size + 1), -EBADMSG);
             ck_assert_int_eq(proto_check(m.bytes, 0), -EBADMSG);
@@ -279,6 +283,7 @@ START_TEST(reverse_fields) {
     BAD(PROTO_REVERSED, d->found, 0); /* with a name */
     BAD_NAME(PROTO_REVERSED, d->name);
     BAD(PROTO_REVERSED, d->name, (struct name){0});
+    FINE(PROTO_REVERSED, d->ttl, 604800);
     BAD(PROTO_REVERSED, d->ttl, 604801);
     d->found = 0, d->name = (struct name){0};
     ck_assert_int_eq(check(), 0);
@@ -305,13 +310,16 @@ START_TEST(query_fields) {
     FINE(PROTO_QUERY, b->rcode, RC_BADVERS);
     BAD(PROTO_QUERY, b->rcode, 17);
     BAD(PROTO_QUERY, b->opened_seconds, 60); /* nothing opened */
+    FINE(PROTO_QUERY, b->transport, TRANSPORT_TCP);
     BAD(PROTO_QUERY, b->transport, 2);
     BAD(PROTO_QUERY, b->from, FROM_NONE); /* with an upstream */
     BAD(PROTO_QUERY, b->from, FROM_CACHE);
-    BAD(PROTO_QUERY, b->from, 3);
     BAD_ADDR(PROTO_QUERY, b->upstream);
     FINE(PROTO_QUERY, b->upstream, (struct addr){0});
     BAD(PROTO_QUERY, b->zero, 1);
+    b->upstream = (struct addr){0};
+    FINE(PROTO_QUERY, b->from, FROM_CACHE);
+    BAD(PROTO_QUERY, b->from, 3);
 
     static const uint32_t unread[] = {REASON_MALFORMED, REASON_BAD_OPCODE, REASON_BAD_VERSION};
     for (size_t i = 0; i < 3; i++) {
@@ -342,6 +350,11 @@ START_TEST(query_items) {
     BAD(PROTO_QUERY, hop->ttl, (uint32_t)INT32_MAX + 1);
     BAD(PROTO_QUERY, *last, *hop); /* a tenth hop */
 
+    good(PROTO_QUERY, 11);
+    last = proto_item(&m, 10);
+    BAD(PROTO_QUERY, last->kind, 0); /* looks like an address, and comes after one */
+    BAD(PROTO_QUERY, last->kind, 2);
+
     struct msg_query_item swapped[2];
     good(PROTO_QUERY, 10);
     hop = proto_item(&m, 8);
@@ -362,9 +375,12 @@ START_TEST(denied_fields) {
     BAD(PROTO_DENIED, b->reason, REASON_END);
     for (uint32_t reason = REASON_NO_OPENING; reason <= REASON_UNSOLICITED; reason++)
         FINE(PROTO_DENIED, b->reason, reason);
-    BAD(PROTO_DENIED, b->length, 0);
     FINE(PROTO_DENIED, b->length, 96);
+    b->bytes[0] = 0; /* so that no byte past the length is the reason */
+    FINE(PROTO_DENIED, b->length, 1);
+    BAD(PROTO_DENIED, b->length, 0);
     BAD(PROTO_DENIED, b->length, 97);
+    BAD(PROTO_DENIED, b->length, UINT32_MAX);
     FINE(PROTO_DENIED, b->protocol, 6);
     BAD(PROTO_DENIED, b->protocol, 5);
     BAD(PROTO_DENIED, b->bytes[40], 1); /* past its length */
@@ -381,7 +397,7 @@ START_TEST(flow_fields) {
     struct msg_flow *b = good(PROTO_FLOW, 0);
     NEEDS_ADDR(PROTO_FLOW, b->client);
     NEEDS_ADDR(PROTO_FLOW, b->remote);
-    BAD(PROTO_FLOW, b->remote, address("192.0.2.1"));
+    BAD(PROTO_FLOW, b->remote, address("2001:db8::1"));
     FINE(PROTO_FLOW, b->protocol, 255);
     BAD(PROTO_FLOW, b->protocol, 256);
     FINE(PROTO_FLOW, b->end, FLOW_KILLED);
@@ -403,6 +419,8 @@ START_TEST(event_fields) {
     BAD(PROTO_LOG_STATE, l->error, ENOSPC); /* with one */
     l->ok = 0, l->error = ENOSPC;
     ck_assert_int_eq(check(), 0);
+    BAD(PROTO_LOG_STATE, l->ok, 2);
+    FINE(PROTO_LOG_STATE, l->error, 4095);
     BAD(PROTO_LOG_STATE, l->error, 4096);
 }
 END_TEST
@@ -429,6 +447,7 @@ START_TEST(control_fields) {
     static const enum proto_type asks[] = {PROTO_ASK_STATUS, PROTO_ASK_OPENINGS, PROTO_ASK_RELOAD};
     for (size_t i = 0; i < 3; i++) {
         struct msg_ask *b = good(asks[i], 0);
+        FINE(asks[i], b->limit, 32);
         BAD(asks[i], b->limit, 33);
         TRY(asks[i], b->limit, asks[i] == PROTO_ASK_OPENINGS ? -EBADMSG : 0, 0);
         BAD_ADDR(asks[i], b->client);
@@ -439,6 +458,7 @@ START_TEST(control_fields) {
     struct msg_status *s = good(PROTO_STATUS, 0);
     BAD(PROTO_STATUS, s->ready, 2);
     BAD(PROTO_STATUS, s->log_ok, 2);
+    FINE(PROTO_STATUS, s->log_error, 4095);
     BAD(PROTO_STATUS, s->log_error, 4096);
     BAD(PROTO_STATUS, s->ipv6_up, 2);
     BAD(PROTO_STATUS, s->zero, 1);
@@ -455,6 +475,7 @@ START_TEST(control_fields) {
     BAD(PROTO_OPENINGS, o->protocol, IPPROTO_ICMP);
     BAD(PROTO_OPENINGS, o->zero, 1);
     BAD(PROTO_OPENINGS, o->zero2, 1);
+    FINE(PROTO_OPENINGS, o->remaining, 604800);
     BAD(PROTO_OPENINGS, o->remaining, 604801);
     BAD_NAME(PROTO_OPENINGS, o->name);
     FINE(PROTO_OPENINGS, o->name, (struct name){0});
