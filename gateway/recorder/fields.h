@@ -32,7 +32,7 @@ enum field_type {
     FIELD_TYPE_TIME,    /* string, RFC 3339 in UTC with microseconds */
     FIELD_TYPE_TEXT,    /* string */
     FIELD_TYPE_ADDRESS, /* string, RFC 5952 for IPv6 */
-    FIELD_TYPE_NUMBER,  /* non-negative integer, at most 2^64 - 1 */
+    FIELD_TYPE_NUMBER,  /* integer, 0 .. 2^63 - 1: what JSON readers take */
     FIELD_TYPE_TEXTS,   /* array of strings */
     FIELD_TYPE_NUMBERS, /* array of integers */
 };

@@ -47,7 +47,8 @@ void record_begin(struct record *r, enum record_kind kind, usec_t time, uint64_t
 }
 
 void record_number(struct record *r, enum field f, uint64_t number) {
-    value_at(r, f, VALUE_NUMBER)->number = number;
+    /* Larger ones are not to be seen, but a liar may send one; few readers could take it. */
+    value_at(r, f, VALUE_NUMBER)->number = number < INT64_MAX ? number : INT64_MAX;
 }
 
 void record_text(struct record *r, enum field f, const char *text) {

@@ -113,7 +113,7 @@ static void put_fields(void) {
         puts("");
     }
     puts(".El\n.Pp\nTimes are in UTC, RFC 3339 with microseconds.\n"
-         "Numbers are integers from 0 to 2^64 \\- 1.\n"
+         "Numbers are integers from 0 to 2^63 \\- 1.\n"
          "Addresses are IPv4 in dotted decimals or IPv6 as in RFC 5952.");
 }
 
