@@ -119,10 +119,8 @@ bool name_valid(const struct name *n) {
     for (size_t i = 0; i < at; i++) {
         if (fold(n->wire[i]) != n->wire[i]) return false;
     }
-    for (size_t i = at; i < sizeof n->wire; i++) {
-        if (n->wire[i] != 0) return false;
-    }
-    return true;
+    static const uint8_t zero[NAME_WIRE_MAX];
+    return memcmp(n->wire + at, zero, sizeof n->wire - at) == 0;
 }
 
 bool name_equal(const struct name *a, const struct name *b) {
