@@ -146,11 +146,11 @@ CALLS(recorder_calls, S(openat), S(newfstatat), S(statx), S(rename), S(renameat)
 CALLS(core_calls, S(bind), S(connect), S(openat), S(newfstatat), S(statx), S(rename), S(renameat),
       S(renameat2), S(unlinkat), S(fsync), S(fdatasync), S(ftruncate), S(getdents64), S(pread64),
       S(pwrite64), S(access), S(faccessat), S(faccessat2), S(readlink), S(readlinkat), S(wait4),
-      S(waitid), S(pselect6), S(prlimit64), S(umask));
+      S(waitid), S(pselect6), S(umask));
 
 /* Reports of the sanitizers: reading /proc/self/maps and the program itself, and the signal. */
 CALLS(sanitizer_calls, S(newfstatat), S(readlink), S(readlinkat), S(access), S(pread64),
-      S(prlimit64), S(getcwd), S(personality), S(sched_getaffinity), S(getdents64),
+      S(getcwd), S(personality), S(sched_getaffinity), S(getdents64),
       S(process_vm_readv));
 
 #define ALLOW(f, call, ...) seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(call), __VA_ARGS__)
@@ -177,6 +177,7 @@ static int allow_common(scmp_filter_ctx f) {
     /* No memory that can be executed. */
     if (result == 0) result = ALLOW(f, mmap, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
     if (result == 0) result = ALLOW(f, mprotect, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    if (result == 0) result = ALLOW(f, prlimit64, 1, SCMP_A2(SCMP_CMP_EQ, 0)); /* reading alone */
     /* abort() signals itself, nobody else. */
     if (result == 0)
         result = ALLOW(f, tgkill, 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));

@@ -207,6 +207,27 @@ static int act_thread(void) {
     return fails(pthread_join(thread, NULL) != 0 || seen != 5);
 }
 
+static void on_work(uv_work_t *w) {
+    *(int *)w->data = 5;
+}
+
+static int act_work(void) { /* libuv's own threads, four of them */
+    uv_loop_t loop;
+    int seen = 0;
+    uv_work_t work = {.data = &seen};
+    if (uv_loop_init(&loop) != 0 || uv_queue_work(&loop, &work, on_work, NULL) != 0) return 1;
+    return fails(uv_run(&loop, UV_RUN_DEFAULT) != 0 || seen != 5);
+}
+
+static int act_read_limit(void) {
+    struct rlimit limit;
+    return fails(getrlimit(RLIMIT_STACK, &limit) < 0);
+}
+
+static int act_set_limit(void) {
+    return fails(setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) < 0);
+}
+
 static int act_ptrace(void) {
     return fails(ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0);
 }
@@ -464,8 +485,9 @@ static void release_descriptors(void) {
 START_TEST(what_all_may) {
     hold_descriptors();
     for (unsigned p = 0; p < 4; p++) {
-        EXPECT(p, 0, ACT(nothing), ACT(heap), ACT(time_and_random), ACT(stdio), ACT(kernel_version),
-               ACT(map_image), ACT(guard_page), ACT(messages), ACT(loop));
+        EXPECT(p, 0, ACT(nothing), ACT(heap), ACT(time_and_random), ACT(stdio),
+               ACT(kernel_version), ACT(read_limit), ACT(map_image), ACT(guard_page),
+               ACT(messages), ACT(loop));
         EXPECT(p, 1, ACT(ring)); /* told that there is no such call */
         EXPECT(p, -SIGABRT, ACT(abort));
     }
@@ -477,7 +499,7 @@ START_TEST(what_none_may) {
     hold_descriptors();
     for (unsigned p = 0; p < 4; p++)
         EXPECT(p, -SIGSYS, ACT(exec), ACT(namespace), ACT(unshare), ACT(ptrace), ACT(prctl),
-               ACT(map_code), ACT(make_code), ACT(enter_ring), ACT(socket_unix),
+               ACT(set_limit), ACT(map_code), ACT(make_code), ACT(enter_ring), ACT(socket_unix),
                ACT(socket_packet));
     release_descriptors();
 }
@@ -495,7 +517,7 @@ END_TEST
 
 START_TEST(recorder) {
     hold_descriptors();
-    EXPECT(CONFINE_RECORDER, 0, ACT(record), ACT(thread), ACT(write_file), ACT(read_file));
+    EXPECT(CONFINE_RECORDER, 0, ACT(record), ACT(thread), ACT(work), ACT(write_file), ACT(read_file));
     EXPECT(CONFINE_RECORDER, -SIGSYS, ACT(fork), ACT(kill), ACT(socket4), ACT(socket6),
            ACT(socket_netlink), ACT(accept));
     release_descriptors();
