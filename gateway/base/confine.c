@@ -146,7 +146,7 @@ CALLS(recorder_calls, S(openat), S(newfstatat), S(statx), S(rename), S(renameat)
 CALLS(core_calls, S(bind), S(connect), S(openat), S(newfstatat), S(statx), S(rename), S(renameat),
       S(renameat2), S(unlinkat), S(fsync), S(fdatasync), S(ftruncate), S(getdents64), S(pread64),
       S(pwrite64), S(access), S(faccessat), S(faccessat2), S(readlink), S(readlinkat), S(wait4),
-      S(waitid), S(pselect6), S(umask));
+      S(waitid), S(pselect6), S(memfd_create), S(umask));
 
 /* Reports of the sanitizers: reading /proc/self/maps and the program itself, and the signal. */
 CALLS(sanitizer_calls, S(newfstatat), S(readlink), S(readlinkat), S(access), S(pread64),

@@ -264,6 +264,10 @@ static int act_enter_ring(void) {
     return fails(syscall(SYS_io_uring_enter, 0, 1, 0, 0, NULL, 0) < 0);
 }
 
+static int act_memfd(void) { /* the empty report of a reload without one */
+    return fails(memfd_create("report", MFD_CLOEXEC) < 0);
+}
+
 static int act_socket(int family, int type) {
     return fails(socket(family, type | SOCK_CLOEXEC, 0) < 0);
 }
@@ -536,7 +540,7 @@ END_TEST
 
 START_TEST(core) {
     hold_descriptors();
-    EXPECT(CONFINE_CORE, 0, ACT(keep_state), ACT(socket_netlink), ACT(fork));
+    EXPECT(CONFINE_CORE, 0, ACT(keep_state), ACT(socket_netlink), ACT(memfd), ACT(fork));
     EXPECT(CONFINE_CORE, -SIGSYS, ACT(thread), ACT(kill), ACT(socket4), ACT(socket6), ACT(accept));
     if (geteuid() == 0) {
         ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
