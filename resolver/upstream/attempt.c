@@ -59,9 +59,13 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 void attempt_close(struct attempt *a) {
-    if (!a->question)
-        return;
     struct server *s = attempt_server(a);
+    struct question *q = a->question;
+    for (unsigned i = 0; i < q->count; i++)
+        if (q->attempts[i] == a) {
+            q->attempts[i] = q->attempts[--q->count];
+            break;
+        }
     if (a->probe && s)
         s->probing = false;
     a->question = NULL;

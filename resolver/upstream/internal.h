@@ -51,8 +51,9 @@ struct question {
     uint32_t generation;
     unsigned rounds;    /* servers have all been tried this many times */
     enum attempt_end last;
-    struct attempt *attempts[ATTEMPTS_MAX];
+    struct attempt *attempts[ATTEMPTS_MAX]; /* open ones */
     unsigned count;
+    unsigned tries; /* attempts made, at most ATTEMPTS_MAX */
 };
 
 #define QUESTION_HASH 1024

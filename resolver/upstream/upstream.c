@@ -78,8 +78,8 @@ static void question_close(struct question *q) {
     if (q->lingers)
         TAILQ_REMOVE(&q->upstream->lingering, q, parked);
     q->lingers = false;
-    for (unsigned i = 0; i < q->count; i++)
-        attempt_close(q->attempts[i]);
+    while (q->count > 0)
+        attempt_close(q->attempts[0]);
     uv_timer_stop(&q->timer);
     uv_close((uv_handle_t *)&q->timer, on_timer_closed);
 }
@@ -94,8 +94,8 @@ static void question_end(struct question *q) {
     *link = q->next;
     if (q->is_parked)
         TAILQ_REMOVE(&u->parked, q, parked);
-    for (unsigned i = 0; i < q->count; i++) {
-        if (q->attempts[i]->question && q->attempts[i]->probe && !u->closing)
+    for (unsigned i = q->count; i-- > 0;) {
+        if (q->attempts[i]->probe && !u->closing)
             probing = true;
         else
             attempt_close(q->attempts[i]);
@@ -123,8 +123,9 @@ static void question_fail(struct question *q) {
 
 static bool add_attempt(struct question *q, unsigned server, bool tcp, bool probe) {
     enum attempt_end end;
-    if (q->count == ATTEMPTS_MAX)
+    if (q->tries == ATTEMPTS_MAX)
         return false;
+    q->tries++;
     struct attempt *a = attempt_start(q, server, tcp, &end);
     if (!a) {
         q->last = end;
@@ -139,7 +140,7 @@ static bool add_attempt(struct question *q, unsigned server, bool tcp, bool prob
 /* Whether any attempt of the present servers may still be answered. */
 static bool still_open(const struct question *q) {
     for (unsigned i = 0; i < q->count; i++)
-        if (q->attempts[i]->question && !q->attempts[i]->failed)
+        if (!q->attempts[i]->failed)
             return true;
     return false;
 }
@@ -162,7 +163,7 @@ static bool try_next(struct question *q) {
     }
     for (;;) {
         int server = servers_choose(&u->servers, q->tried, now);
-        if (server < 0 || q->count == ATTEMPTS_MAX)
+        if (server < 0 || q->tries == ATTEMPTS_MAX)
             return false;
         q->tried |= UINT32_C(1) << server;
         if (!add_attempt(q, (unsigned)server, false, false))
@@ -192,7 +193,7 @@ static void blame_silent(struct question *q) {
     usec_t now = clock_now(&q->upstream->clock);
     for (unsigned i = 0; i < q->count; i++) {
         struct attempt *a = q->attempts[i];
-        if (!a->question || a->failed)
+        if (a->failed)
             continue;
         a->failed = true;
         q->upstream->stats.upstream_timeouts++;
