@@ -152,6 +152,16 @@ static int tail_run(struct tail *t, const char *directory) {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
+/* Says what is wrong with the command line. */
+static int complain(const char *format, const char *what) {
+    char text[256];
+    snprintf(text, sizeof text, format, what);
+    fputs("tidegate: ", stderr);
+    show_clean(stderr, text);
+    fputs("; see `tidegate log --help`\n", stderr);
+    return EXIT_USAGE;
+}
+
 static bool kind_known(const char *kind) {
 #define X(id, name, text) || strcmp(kind, name) == 0
     return false KIND_TABLE(X);
@@ -187,7 +197,7 @@ static int parse(struct tail *t, int argc, char **argv) {
         switch (c) {
         case 'n':
             if (parse_last(optarg, &t->last) < 0)
-                return usage_error("-n takes a number or \"all\", not \"%s\"", optarg);
+                return complain("-n takes a number or \"all\", not \"%s\"", optarg);
             break;
         case 'f': t->follow = true; break;
         case 'd': t->directory = optarg; break;
@@ -202,11 +212,11 @@ static int parse(struct tail *t, int argc, char **argv) {
         default: return EXIT_USAGE; /* getopt has said it */
         }
     }
-    if (optind < argc) return usage_error("\"%s\" is not an option", argv[optind]);
-    if (t->directory != NULL && t->config != NULL) return usage_error("-d and -c exclude each other");
-    if (t->kind != NULL && !kind_known(t->kind)) return usage_error("no kind \"%s\"", t->kind);
+    if (optind < argc) return complain("\"%s\" is not an option", argv[optind]);
+    if (t->directory != NULL && t->config != NULL) return complain("%s and -c exclude each other", "-d");
+    if (t->kind != NULL && !kind_known(t->kind)) return complain("no kind \"%s\"", t->kind);
     if (t->decision != NULL && strcmp(t->decision, "allow") != 0 && strcmp(t->decision, "deny") != 0)
-        return usage_error("--decision is allow or deny, not \"%s\"", t->decision);
+        return complain("--decision is allow or deny, not \"%s\"", t->decision);
     return EXIT_OK;
 }
 
@@ -234,7 +244,7 @@ int log_main(int argc, char **argv) {
         return EXIT_OK;
     }
     if (argc < 2 || strcmp(argv[1], "tail") != 0)
-        return usage_error("log: say `tidegate log tail`; `tidegate log --help` tells more");
+        return complain("\"log %s\" is not known", argc < 2 ? "" : argv[1]);
     int status = parse(&t, argc - 1, argv + 1);
     if (status != EXIT_OK) return status;
     if (t.help) {
