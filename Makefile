@@ -110,6 +110,9 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archi
 	  -Wl,--start-group $(foreach m,$(MODULES),$(call archive,$(m))) -Wl,--end-group \
 	  $(ALL_LDFLAGS) $(TEST_LIBS)
 
+# This one drives the real program.
+$(BUILD)/unit/recorder_program_test: | $(BUILD)/bin/tidegate-recorder
+
 # The runner of tests/scenario: the engine of resolver/flow alone, and the real policy loader.
 SCENARIO_MODULES := resolver/flow resolver/opening resolver/cache resolver/vet resolver/wire \
                     gateway/policy/load $(BASE)
