@@ -113,6 +113,10 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archi
 # This one drives the real program.
 $(BUILD)/unit/recorder_program_test: | $(BUILD)/bin/tidegate-recorder
 
+# These run programs of bin/.
+$(BUILD)/unit/supervisor_test: | $(BUILD)/bin/tidegated
+$(BUILD)/unit/cli_test: | $(BUILD)/bin/tidegate
+
 # The runner of tests/scenario: the engine of resolver/flow alone, and the real policy loader.
 SCENARIO_MODULES := resolver/flow resolver/opening resolver/cache resolver/vet resolver/wire \
                     gateway/policy/load $(BASE)
