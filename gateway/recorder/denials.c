@@ -11,9 +11,9 @@
 
 /* Exact entries, folded ones, and one catch-all for each reason fit at once: a new one of any sort
  * is refused by its own limit before the ring is full. */
-#define RING 2048u
-#define SLOTS 4096u /* power of two, at most half full */
-#define NOBODY UINT32_MAX
+#define RING     2048u
+#define SLOTS    4096u /* power of two, at most half full */
+#define NOBODY   UINT32_MAX
 #define KEY_SIZE offsetof(struct denial, count)
 
 struct denials {
@@ -24,7 +24,8 @@ struct denials {
     uint32_t slots[SLOTS]; /* index into ring, or NOBODY */
 };
 
-_Static_assert(DENIALS_EXACT + DENIALS_FOLDED + (REASON_END - REASON_BASE) < RING, "ring too small");
+_Static_assert(DENIALS_EXACT + DENIALS_FOLDED + (REASON_END - REASON_BASE) < RING,
+               "ring too small");
 
 struct denials *denials_new(void) {
     struct denials *d = calloc(1, sizeof *d);

@@ -15,7 +15,7 @@
 
 #define PREFIX "tidegate-"
 #define SUFFIX ".jsonl"
-#define STAMP 16 /* 20261130T133700Z */
+#define STAMP  16 /* 20261130T133700Z */
 
 /* Reads up to `size` bytes at `offset`. Bytes read or -errno. */
 static ssize_t read_at(int fd, uint8_t *to, size_t size, uint64_t offset) {
@@ -166,7 +166,8 @@ static uint64_t last_sequence(int fd, uint64_t end) {
     ssize_t n = read_at(fd, block, size, end - size);
     size_t left = n < 0 ? 0 : (size_t)n;
     while (left > 0) {
-        size_t stop = block[left - 1] == '\n' ? left - 1 : left; /* the line is block[start..left) */
+        size_t stop =
+            block[left - 1] == '\n' ? left - 1 : left; /* the line is block[start..left) */
         const uint8_t *newline = stop == 0 ? NULL : memrchr(block, '\n', stop);
         size_t start = newline == NULL ? 0 : (size_t)(newline - block) + 1;
         uint64_t sequence = record_line_sequence(block + start, left - start);

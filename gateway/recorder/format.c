@@ -36,8 +36,8 @@ static void put_rule(struct record *r, const struct image *i, uint32_t reason, u
     if (agent != POLICY_NONE && agent >= policy_agent_count(p)) return;
     if (endpoint != POLICY_NONE && endpoint >= policy_endpoint_count(p)) return;
     if (deny != POLICY_NONE && deny >= policy_deny_count(p)) return;
-    struct decision d = {.reason = (enum reason)reason, .agent = agent, .deny = deny,
-                         .endpoint = endpoint};
+    struct decision d = {
+        .reason = (enum reason)reason, .agent = agent, .deny = deny, .endpoint = endpoint};
     if (endpoint != POLICY_NONE) {
         const struct policy_tool *t = policy_tool(p, policy_endpoint(p, endpoint)->tool);
         record_format(r, FIELD_TOOL, "%s@%s", policy_text(p, t->name), policy_text(p, t->version));

@@ -65,7 +65,9 @@ const struct image *images_find(const struct images *im, uint64_t id) {
     return NULL;
 }
 
-const struct image *images_current(const struct images *im) { return im->known[0]; }
+const struct image *images_current(const struct images *im) {
+    return im->known[0];
+}
 
 void images_free(struct images *im) {
     for (unsigned k = 0; k < IMAGES_MAX; k++) im->known[k] = image_free(im->known[k]);

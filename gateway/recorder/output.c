@@ -10,7 +10,9 @@
  * while the disk is full must not push them out. */
 #define IMPORTANT_ROOM (2 * RECORD_MAX)
 
-bool output_failing(const struct recorder *r) { return r->state.now.failed_since != 0; }
+bool output_failing(const struct recorder *r) {
+    return r->state.now.failed_since != 0;
+}
 
 bool output_refuses(const struct recorder *r) {
     const struct image *i = images_current(&r->images);
@@ -52,8 +54,12 @@ bool output_put_own(struct recorder *r, struct own_record *o) {
 static void tell_loss(struct recorder *r, uint64_t *lost, uint32_t code, uint32_t process) {
     if (*lost == 0) return;
     const struct image *i = images_current(&r->images);
-    struct msg_event e = {.time = clock_realtime(r->clock), .policy = i != NULL ? i->id : 0,
-                          .code = code, .uid = UINT32_MAX, .count = *lost, .other = process};
+    struct msg_event e = {.time = clock_realtime(r->clock),
+                          .policy = i != NULL ? i->id : 0,
+                          .code = code,
+                          .uid = UINT32_MAX,
+                          .count = *lost,
+                          .other = process};
     format_event(&r->record, &r->images, r->state.now.sequence + 1, &e);
     if (!output_put(r, true)) return;
     *lost = 0;
@@ -135,8 +141,8 @@ static int open_log(struct recorder *r) {
     if (r->store.last > r->state.now.sequence) r->state.now.sequence = r->store.last;
     if (e == 0) r->taken_over = false;
     if (e == 0 && r->store.torn > 0) {
-        struct own_record o = {.event = OWN_TORN_TAIL, .count = r->store.torn,
-                               .process = PROCESS_COUNT};
+        struct own_record o = {
+            .event = OWN_TORN_TAIL, .count = r->store.torn, .process = PROCESS_COUNT};
         output_put_own(r, &o);
     }
     return e;
@@ -144,8 +150,10 @@ static int open_log(struct recorder *r) {
 
 static void put_gap(struct recorder *r) {
     usec_t now = clock_realtime(r->clock), since = r->state.now.failed_since;
-    struct own_record o = {.event = OWN_LOG_GAP, .count = r->gap_unsynced,
-                           .error = (int)r->state.now.failed_error, .process = PROCESS_COUNT,
+    struct own_record o = {.event = OWN_LOG_GAP,
+                           .count = r->gap_unsynced,
+                           .error = (int)r->state.now.failed_error,
+                           .process = PROCESS_COUNT,
                            .duration = now > since ? now - since : 1};
     if (!r->gap_queued) r->gap_queued = output_put_own(r, &o);
 }

@@ -44,7 +44,8 @@ static void note_sequence(struct recorder *r, enum sender from, uint64_t sequenc
 static void apply_policy(struct recorder *r) {
     const struct image *i = images_current(&r->images);
     const struct policy_gateway *g = policy_gateway(&i->policy);
-    r->store.segment_bytes = g->log_segment_bytes != 0 ? g->log_segment_bytes : STORE_SEGMENT_DEFAULT;
+    r->store.segment_bytes =
+        g->log_segment_bytes != 0 ? g->log_segment_bytes : STORE_SEGMENT_DEFAULT;
     r->store.keep = g->log_keep;
     r->tell = true; /* when_full may have changed what the state means */
 }
@@ -155,8 +156,8 @@ static void report_bad(struct recorder *r) {
     static const uint32_t process[SENDER_COUNT] = {PROCESS_CORE, PROCESS_RESOLVER};
     for (enum sender from = 0; from < SENDER_COUNT; from++) {
         if (r->bad[from] == 0) continue;
-        struct own_record o = {.event = OWN_BAD_MESSAGES, .count = r->bad[from],
-                               .process = process[from]};
+        struct own_record o = {
+            .event = OWN_BAD_MESSAGES, .count = r->bad[from], .process = process[from]};
         if (!output_put_own(r, &o)) return;
         log_error("%llu impossible messages came from %s", (unsigned long long)r->bad[from],
                   process_name(process[from]));

@@ -17,7 +17,8 @@ static bool slot_sane(const struct recorder_state *shared, const struct recorder
 int state_map(struct state *s, int fd) {
     struct stat st;
     if (fstat(fd, &st) < 0) return -errno;
-    if (st.st_size < (off_t)sizeof *s->shared && ftruncate(fd, sizeof *s->shared) < 0) return -errno;
+    if (st.st_size < (off_t)sizeof *s->shared && ftruncate(fd, sizeof *s->shared) < 0)
+        return -errno;
     void *map = mmap(NULL, sizeof *s->shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) return -errno;
     s->shared = map;
@@ -55,7 +56,9 @@ struct buf state_room(const struct state *s, size_t keep) {
     return buf_over(s->shared->queue + s->now.queue_end, room > keep ? room - keep : 0);
 }
 
-void state_push(struct state *s, size_t size) { s->now.queue_end += size; }
+void state_push(struct state *s, size_t size) {
+    s->now.queue_end += size;
+}
 
 void state_pop(struct state *s, size_t size) {
     s->now.queue_first += size;

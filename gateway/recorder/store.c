@@ -13,8 +13,8 @@
 #include "gateway/recorder/record.h"
 
 void store_init(struct store *s, int directory, const struct clock *clock) {
-    *s = (struct store){.directory = directory, .clock = clock, .fd = -1,
-                        .segment_bytes = STORE_SEGMENT_DEFAULT};
+    *s = (struct store){
+        .directory = directory, .clock = clock, .fd = -1, .segment_bytes = STORE_SEGMENT_DEFAULT};
 }
 
 void store_close(struct store *s) {
