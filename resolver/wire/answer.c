@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define SOA_NUMBERS 20 /* serial, refresh, retry, expire, minimum: the rdata's last octets */
-
 static uint32_t ttl_of(const struct scan_record *r) {
     return r->ttl & 0x80000000u ? 0 : r->ttl; /* RFC 2181 section 8 */
 }
@@ -79,14 +77,14 @@ static int answers_read(struct scan *s, unsigned count, struct arena *arena,
 static int authority_read(struct scan *s, unsigned count, struct wire_answer *ret) {
     for (unsigned i = 0; i < count; i++) {
         struct scan_record r;
+        uint8_t rdata[WIRE_RDATA_MAX];
         if (scan_record(s, &r) < 0 || r.type == LDNS_RR_TYPE_OPT)
             return -EBADMSG;
-        if (r.type != LDNS_RR_TYPE_SOA || r.class != CLASS_IN || ret->has_soa)
-            continue;
-        uint8_t rdata[2 * NAME_WIRE_MAX + SOA_NUMBERS];
         int size = scan_rdata(s, &r, rdata, sizeof rdata);
         if (size < 0)
             return -EBADMSG;
+        if (r.type != LDNS_RR_TYPE_SOA || r.class != CLASS_IN || ret->has_soa)
+            continue;
         uint32_t minimum = read32(rdata + size - 4), ttl = ttl_of(&r);
         ret->has_soa = true;
         ret->soa_owner = r.owner;
@@ -99,9 +97,12 @@ static int additional_read(struct scan *s, unsigned count, struct wire_answer *r
     struct scan_opt opt = {.present = false};
     for (unsigned i = 0; i < count; i++) {
         struct scan_record r;
+        uint8_t rdata[WIRE_RDATA_MAX];
         if (scan_record(s, &r) < 0)
             return -EBADMSG;
-        if (r.type == LDNS_RR_TYPE_OPT && scan_opt(s, &r, &opt) < 0)
+        int error = r.type == LDNS_RR_TYPE_OPT ? scan_opt(s, &r, &opt)
+                                               : scan_rdata(s, &r, rdata, sizeof rdata);
+        if (error < 0)
             return -EBADMSG;
     }
     ret->extended_rcode = (uint16_t)(opt.extended_rcode << 4 | ret->rcode);

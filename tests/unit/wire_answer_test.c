@@ -178,9 +178,9 @@ START_TEST(negative_ttl_is_the_soas) {
     struct wire_answer a;
     put_header(&m, ID, FLAGS, 1, 0, 1, 0);
     put_question(&m, "www.example.com", 1, 1);
-    put_record(&m, "example.com", 6, 3, 60, "", 0); /* another class: not our business */
+    put_record(&m, "example.com", 6, 3, 60, "\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5", 22);
     ck_assert_int_eq(parse(&m, &a), 0);
-    ck_assert(!a.has_soa);
+    ck_assert(!a.has_soa); /* another class: not our business */
 }
 END_TEST
 
@@ -275,6 +275,15 @@ START_TEST(bad_record_spoils_the_answer) {
         put(&m, bad_records[i].bytes, bad_records[i].size);
         ck_assert_msg(parse(&m, &a) == -EBADMSG, "alone: %s", bad_records[i].what);
         /* c05: after a good one */
+        /* in the parts nothing is taken from */
+        answer(&m, 0, 1, 0);
+        put(&m, bad_records[i].bytes, bad_records[i].size);
+        ck_assert_msg(parse(&m, &a) == -EBADMSG, "authority: %s", bad_records[i].what);
+        if (strcmp(bad_records[i].what, "OPT in answer") != 0) {
+            answer(&m, 0, 0, 1);
+            put(&m, bad_records[i].bytes, bad_records[i].size);
+            ck_assert_msg(parse(&m, &a) == -EBADMSG, "additional: %s", bad_records[i].what);
+        }
         if (bad_records[i].placed)
             continue;
         answer(&m, 2, 0, 0);
@@ -296,7 +305,7 @@ START_TEST(bad_counts_and_sections) {
             m.bytes[field + 1] = (uint8_t)counts[i];
             ck_assert_int_eq(parse(&m, &a), -EBADMSG);
             if (i > 0) {
-                put_record(&m, "x", 99, 1, 0, "\0", 1);
+                put_record(&m, "x", 65280, 1, 0, "\0", 1);
                 ck_assert_int_eq(parse(&m, &a), -EBADMSG);
             }
         }
