@@ -123,8 +123,8 @@ def policy_files():
     return {
         "agents.yaml": """\
 agents:
-  - { agent: research, sources: [10.77.1.16/28, "fd77:1::10/124"], tools: [web-search, packages], mode: enforce }
-  - { agent: builder, sources: [10.77.2.16/28, "fd77:2::10/124"], tools: [git], mode: enforce }
+  - { agent: research, sources: [10.77.1.17, "fd77:1::17"], tools: [web-search, packages], mode: enforce }
+  - { agent: builder, sources: [10.77.2.17, "fd77:2::17"], tools: [git], mode: enforce }
 deny: [ "*.paste.example" ]
 """,
         "tools/web-search.yaml": """\
