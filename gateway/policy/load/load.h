@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "gateway/base/clock.h"
+
 struct load_result {
     void *image; /* malloc()ed; NULL when there were faults */
     size_t size;
@@ -19,7 +21,8 @@ struct load_source {
     const char *config;    /* path of gateway.yaml; its `policy:` names the folder */
     const char *directory; /* a policy folder alone: gateway settings take their defaults, so that
                               a policy repository can be checked without an appliance */
-    const char *public_suffix_list; /* path; NULL: the installed one (conf/public_suffix_list.dat) */
+    const char *public_suffix_list; /* path; NULL: the installed one, else conf/ beside the build tree */
+    const struct clock *clock; /* says whether a manifest has expired; NULL: clock_system */
 };
 
 /* Reads everything, reports every fault to `report` in one go, one line each:
