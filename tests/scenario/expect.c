@@ -81,6 +81,15 @@ static void expect_asks(struct world *w, const struct step *s) {
     compare_number(w, "number of upstream asks", s->words[2], count);
 }
 
+static void expect_cancels(struct world *w, const struct step *s) {
+    long count = 0;
+    for (unsigned i = 0; i < w->ask_count; i++) {
+        count += w->asks[i].cancelled && !w->asks[i].seen_cancel;
+        w->asks[i].seen_cancel = true;
+    }
+    compare_number(w, "number of asks cancelled", s->words[2], count);
+}
+
 static void expect_open(struct world *w, const struct step *s) {
     for (unsigned i = 0; i < w->open_count && i < OPENS_MAX; i++) {
         struct open *o = &w->opens[i];
@@ -269,7 +278,8 @@ static const struct {
     unsigned words; /* after it */
     void (*run)(struct world *w, const struct step *s);
 } kinds[] = {{"ask", 2, expect_ask},         {"asks", 1, expect_asks},
-             {"cancel", 2, expect_cancel},   {"open", 2, expect_open},
+             {"cancel", 2, expect_cancel},   {"cancels", 1, expect_cancels},
+             {"open", 2, expect_open},
              {"opens", 1, expect_opens},     {"reverse", 2, expect_reverse},
              {"reply", 2, expect_reply},     {"replies", 1, expect_replies},
              {"silence", 1, expect_silence}, {"record", 2, expect_record},
