@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static struct {
-    char program[600], dir[64], socket[128];
+    char program[600], base[32], dir[64], socket[128]; /* base: of all cases */
     pid_t daemon;
     char out[65536], err[65536]; /* of the last run */
     char asked[4096];            /* the request the daemon got */
@@ -33,7 +33,7 @@ static void file_write(const char *name, const char *text) {
 
 static void setup(void) {
     char path[256];
-    snprintf(t.dir, sizeof t.dir, "/tmp/tgs-cli-XXXXXX");
+    snprintf(t.dir, sizeof t.dir, "%s/XXXXXX", t.base);
     ck_assert_ptr_nonnull(mkdtemp(t.dir));
     snprintf(path, sizeof path, "%s/policy", t.dir);
     mkdir(path, 0755);
@@ -60,13 +60,15 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    if (t.daemon) {
-        kill(t.daemon, SIGKILL);
-        waitpid(t.daemon, NULL, 0);
-    }
+    if (!t.daemon) return;
+    kill(t.daemon, SIGKILL);
+    waitpid(t.daemon, NULL, 0);
+}
+
+static void remove_all(const char *path) {
     pid_t pid = fork();
     if (pid == 0) {
-        execlp("rm", "rm", "-rf", "--", t.dir, NULL);
+        execlp("rm", "rm", "-rf", "--", path, NULL);
         _exit(1);
     }
     waitpid(pid, NULL, 0);
@@ -160,7 +162,7 @@ static json_t *json_out(void) {
 START_TEST(usage) {
     expect("help", 0, "explain", NULL);
     expect("--help", 0, "usage: tidegate", NULL);
-    expect("", 2, NULL, "did you mean \"check\"");
+    expect("", 2, NULL, "`tidegate help` lists them");
     expect("version", 0, "tidegate ", NULL);
     expect("--version", 0, "tidegate ", NULL);
     expect("explian", 2, NULL, "did you mean \"explain\"?");
@@ -373,8 +375,11 @@ int main(void) {
     for (unsigned i = 0; i < 2 && strrchr(t.program, '/'); i++) *strrchr(t.program, '/') = 0;
     size_t used = strlen(t.program);
     snprintf(t.program + used, sizeof t.program - used, "/bin/tidegate");
+    snprintf(t.base, sizeof t.base, "/tmp/tgs-XXXXXX");
+    if (!mkdtemp(t.base)) return 1;
     SRunner *r = srunner_create(cli_suite());
     srunner_run_all(r, CK_NORMAL);
+    remove_all(t.base);
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
     return failed != 0;

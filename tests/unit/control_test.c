@@ -545,8 +545,11 @@ static Suite *control_suite(void) {
 }
 
 int main(void) {
+    snprintf(t.base, sizeof t.base, "/tmp/tgs-XXXXXX");
+    if (!mkdtemp(t.base)) return 1;
     SRunner *r = srunner_create(control_suite());
     srunner_run_all(r, CK_NORMAL);
+    remove_all(t.base);
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
     return failed != 0;

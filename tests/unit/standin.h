@@ -84,6 +84,10 @@ static inline void standin_introduce(const char *name, int argc, char **argv) {
         used += (size_t)snprintf(text + used, sizeof text - used, " arg%d=%s", i, argv[i]);
     used += standin_status(text + used, sizeof text - used);
     used += standin_descriptors(text + used, sizeof text - used);
+    sigset_t set; /* only now: the test looks at the mask as it was handed over */
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     standin_say(text);
 }
 
@@ -165,7 +169,7 @@ static inline void standin_loaded(struct proto_message *m) {
     ssize_t length = pread(report_fd, report, sizeof report - 1, 0);
     report[length > 0 ? length : 0] = 0;
     for (char *c = report; *c; c++)
-        if (*c == '\n') *c = '|';
+        if (*c == '\n' || (unsigned char)*c < 0x20) *c = *c == '\n' ? '|' : '^';
     if (l->ok && fstat(m->fds[0], &st) == 0) {
         void *bytes = malloc((size_t)st.st_size);
         struct policy p;
@@ -202,11 +206,10 @@ static inline void standin_from_supervisor(struct standin_core *s) {
     }
 }
 
-static inline _Noreturn void standin_core_main(void) {
-    struct standin_core s = {.supervisor = {.fd = CORE_SUPERVISOR}, .resolver = {.fd = CORE_RESOLVER}};
-    struct stat st;
-    /* A successor starts behind what its predecessor was told. */
-    if (fstatat(CORE_STATE, "command", &st, 0) == 0) s.commands_read = st.st_size;
+static inline _Noreturn void standin_core_main(long commands_read) {
+    struct standin_core s = {.supervisor = {.fd = CORE_SUPERVISOR},
+                             .resolver = {.fd = CORE_RESOLVER},
+                             .commands_read = commands_read};
     for (;;) {
         struct pollfd wait = {.fd = CORE_SUPERVISOR, .events = POLLIN};
         poll(&wait, 1, 10);
@@ -223,8 +226,7 @@ static inline _Noreturn void standin_resolver_main(void) {
     char text[64];
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGUSR1); /* sends three messages to core */
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigaddset(&set, SIGUSR1); /* sends three messages to core; blocked since the introduction */
     for (;;) {
         struct pollfd wait = {.fd = RESOLVER_CORE, .events = POLLIN};
         const struct timespec now = {0};
@@ -271,9 +273,13 @@ static inline int standin_main(int argc, char **argv) {
     const char *name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
     if (strncmp(name, "tidegate-", 9)) return -1;
     name += 9;
+    /* A successor starts behind what its predecessor was told; looked at before it says that it is
+     * there, since the next command may follow at once. */
+    struct stat st;
+    long told = fstatat(CORE_STATE, "command", &st, 0) == 0 ? st.st_size : 0;
     standin_introduce(name, argc, argv);
     if (!strcmp(name, "loader")) return standin_loader_main(argv);
-    if (!strcmp(name, "core")) standin_core_main();
+    if (!strcmp(name, "core")) standin_core_main(told);
     if (!strcmp(name, "resolver")) standin_resolver_main();
     for (;;) pause();
 }

@@ -19,7 +19,7 @@
 #define RESTART_LIMIT 2000 /* ms: how long a killed process may be away */
 
 static struct {
-    char dir[64], bin[512], self[512];
+    char base[32], dir[64], bin[512], self[512]; /* base: of all cases */
     pid_t pid; /* tidegated */
     int output;
     char *text; /* all it wrote */
@@ -83,7 +83,9 @@ static void image_make(unsigned which, const char *log) {
              which + 1, t.dir, log, t.dir, t.dir, t.dir);
     file_write("real.yaml", text);
     struct load_source source = {.config = path_of("real.yaml")};
-    ck_assert_int_eq(load_policy(&source, stderr, &r), 0);
+    FILE *report = fopen("/dev/null", "w");
+    ck_assert_int_eq(load_policy(&source, report, &r), 0);
+    fclose(report);
     ck_assert_int_eq(policy_open(&p, r.image, r.size), 0);
     t.policy[which] = policy_id(&p);
     policy_digest_text(&p, t.digest[which]);
@@ -96,7 +98,7 @@ static void image_make(unsigned which, const char *log) {
 
 static void setup(void) {
     static const char *const names[] = {"core", "resolver", "recorder", "control", "loader"};
-    snprintf(t.dir, sizeof t.dir, "/tmp/tgs-XXXXXX");
+    snprintf(t.dir, sizeof t.dir, "%s/XXXXXX", t.base);
     ck_assert_ptr_nonnull(mkdtemp(t.dir));
     chmod(t.dir, 0755);
     ck_assert_int_eq(unshare(CLONE_NEWNET), 0);
@@ -241,7 +243,6 @@ static void teardown(void) {
     }
     if (t.output >= 0) close(t.output);
     free(t.text);
-    remove_all(t.dir);
 }
 
 static void has(const char *line, const char *what) {

@@ -4,67 +4,74 @@
 
 /* ---- what each process is given ---------------------------------------------------------------------- */
 
-static void check_child(const char *name, unsigned index, const char *caps,
-                        const char *const *descriptors, int past) {
-    char what[64], ids[64];
-    snprintf(what, sizeof what, "standin %s pid=", name);
-    const char *line = line_after(0, what, 3000);
-    unsigned uid = UID_BASE + index;
-    snprintf(ids, sizeof ids, "Uid=%u,%u,%u,%u", uid, uid, uid, uid);
-    has(line, ids);
-    snprintf(ids, sizeof ids, "Gid=%u,%u,%u,%u", uid, uid, uid, uid);
-    has(line, ids);
-    has(line, "Groups=");
+#define NO_CAPS "0000000000000000"
+#define NET_ADMIN "0000000000001000"
+
+/* What stands at the descriptors from 3 on; "@" stands for the folder of the case. */
+static const struct given {
+    const char *name, *caps, *descriptors[8];
+} given[PROCESS_COUNT] = {
+    [PROCESS_CORE] = {"core", NET_ADMIN,
+                      {"socket:", "socket:", "socket:", "socket:", "/memfd:policy", "/dev/net/tun",
+                       "@/state/core"}},
+    [PROCESS_RESOLVER] = {"resolver", NO_CAPS,
+                          {"socket:", "socket:", "/memfd:policy", "socket:", "socket:", "socket:",
+                           "socket:"}},
+    [PROCESS_RECORDER] = {"recorder", NO_CAPS,
+                          {"socket:", "socket:", "/memfd:policy", "@/log",
+                           "/memfd:recorder-state"}},
+    [PROCESS_CONTROL] = {"control", NO_CAPS, {"socket:", "/memfd:policy", "socket:"}},
+    [PROCESS_LOADER] = {"loader", NO_CAPS, {"/memfd:policy", "/memfd:report"}},
+};
+
+static void check_descriptors(const struct given *g, const char *line) {
+    char what[128];
+    for (int fd = 3; fd < 64; fd++) {
+        const char *wanted = fd < 11 ? g->descriptors[fd - 3] : NULL;
+        snprintf(what, sizeof what, " fd%d=%s%s", fd, !wanted || wanted[0] != '@' ? "" : t.dir,
+                 !wanted ? "" : wanted + (wanted[0] == '@'));
+        if (wanted) ck_assert_msg(strstr(line, what), "no \"%s\" in: %s", what, line);
+        else ck_assert_msg(!strstr(line, what), "\"%s\" in: %s", what, line);
+    }
+}
+
+static void check_child(size_t from, unsigned process) {
     static const char *const sets[] = {"CapPrm", "CapEff", "CapBnd", "CapAmb", "CapInh"};
+    const struct given *g = &given[process];
+    unsigned uid = UID_BASE + process;
+    char what[64];
+    snprintf(what, sizeof what, "standin %s pid=", g->name);
+    const char *line = line_after(from, what, 3000);
+    snprintf(what, sizeof what, "Uid=%u,%u,%u,%u", uid, uid, uid, uid);
+    has(line, what);
+    snprintf(what, sizeof what, "Gid=%u,%u,%u,%u", uid, uid, uid, uid);
+    has(line, what);
+    has(line, "Groups=");
     for (unsigned i = 0; i < 5; i++) {
-        snprintf(what, sizeof what, "%s=%s", sets[i], caps);
+        snprintf(what, sizeof what, "%s=%s", sets[i], g->caps);
         has(line, what);
     }
     has(line, "NoNewPrivs=1");
     has(line, "death=9");
     has(line, "SigBlk=0000000000000000");
     has(line, "arg1=-");
-    int sanitized = getenv("ASAN_OPTIONS") ? 1 : 0;
-    snprintf(what, sizeof what, "env=%d", sanitized + (getenv("UBSAN_OPTIONS") ? 1 : 0) +
-                                              (getenv("LSAN_OPTIONS") ? 1 : 0));
+    int kept = (getenv("ASAN_OPTIONS") != NULL) + (getenv("UBSAN_OPTIONS") != NULL) +
+               (getenv("LSAN_OPTIONS") != NULL);
+    snprintf(what, sizeof what, "env=%d", kept);
     has(line, what);
-    for (int fd = 3; fd < past; fd++) {
-        snprintf(what, sizeof what, " fd%d=%s", fd, descriptors[fd - 3]);
-        ck_assert_msg(strstr(line, what), "no \"%s\" in: %s", what, line);
-    }
-    for (int fd = past; fd < 64; fd++) {
-        snprintf(what, sizeof what, " fd%d=", fd);
-        ck_assert_msg(!strstr(line, what), "\"%s\" in: %s", what, line);
-    }
+    check_descriptors(g, line);
 }
 
-#define NO_CAPS "0000000000000000"
-#define NET_ADMIN "0000000000001000"
-
 START_TEST(each_gets_its_own_and_nothing_else) {
-    char state[128], log[128], uids[128];
+    char uids[128];
     start();
-    snprintf(state, sizeof state, "%s/state/core", t.dir);
-    snprintf(log, sizeof log, "%s/log", t.dir);
-    check_child("loader", PROCESS_LOADER, NO_CAPS, (const char *[]){"/memfd:policy", "/memfd:report"},
-                LOADER_FD_END);
-    check_child("core", PROCESS_CORE, NET_ADMIN,
-                (const char *[]){"socket:", "socket:", "socket:", "socket:", "/memfd:policy",
-                                 "/dev/net/tun", state},
-                CORE_FD_END);
-    check_child("resolver", PROCESS_RESOLVER, NO_CAPS,
-                (const char *[]){"socket:", "socket:", "/memfd:policy", "socket:", "socket:",
-                                 "socket:", "socket:"},
-                RESOLVER_FD_END);
-    check_child("recorder", PROCESS_RECORDER, NO_CAPS,
-                (const char *[]){"socket:", "socket:", "/memfd:policy", log,
-                                 "/memfd:recorder-state"},
-                RECORDER_FD_END);
-    check_child("control", PROCESS_CONTROL, NO_CAPS,
-                (const char *[]){"socket:", "/memfd:policy", "socket:"}, CONTROL_FD_END);
+    for (unsigned p = 0; p < PROCESS_COUNT; p++) check_child(0, p);
     snprintf(uids, sizeof uids, "arg2=%d arg3=%d arg4=%d arg5=%d", UID_BASE + 1, UID_BASE + 2,
              UID_BASE + 3, UID_BASE + 4);
     has(line_after(0, "standin core", 100), uids);
+    has(line_after(0, "standin control", 100), "arg2=0");
+    snprintf(uids, sizeof uids, "arg2=%s/gateway.yaml", t.dir);
+    has(line_after(0, "standin loader", 100), uids);
 }
 END_TEST
 
@@ -121,7 +128,7 @@ START_TEST(killed_child_is_back) {
     ck_assert_int_ne(next, pid);
     ck_assert_uint_lt(now_ms() - began, RESTART_LIMIT);
     if (_i) line_after(from, "running=1 restarts=1", 1000); /* core is told */
-    check_child(names[_i], (unsigned)_i, _i ? NO_CAPS : NET_ADMIN, NULL, 3);
+    check_child(from, (unsigned)_i);
 }
 END_TEST
 
@@ -584,8 +591,11 @@ int main(int argc, char **argv) {
         puts("supervisor: all cases skipped: there is no /dev/net/tun");
         return 0;
     }
+    snprintf(t.base, sizeof t.base, "/tmp/tgs-XXXXXX");
+    if (!mkdtemp(t.base) || chmod(t.base, 0755) < 0) return 1;
     SRunner *r = srunner_create(supervisor_suite());
     srunner_run_all(r, CK_NORMAL);
+    remove_all(t.base); /* here, since a case that fails does not come to its teardown */
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
     return failed != 0;
