@@ -171,7 +171,7 @@ void core_uplink(struct core *c) {
     bool up = ipv6_is_up(c);
     if (up == c->ipv6_up) return;
     c->ipv6_up = up;
-    log_note("the uplink has %s IPv6", up ? "" : "no");
+    log_note("the uplink has %sIPv6", up ? "" : "no ");
     core_owe(c, OWE_STATE);
 }
 
