@@ -83,7 +83,7 @@ $(eval $(call program_rule,tidegated,gateway/supervisor,gateway/supervisor $(BAS
 $(eval $(call program_rule,tidegate-core,gateway/core,gateway/core $(BASE),\
     -lnftables -lmnl -luv -lsodium -lseccomp -lcap-ng))
 $(eval $(call program_rule,tidegate-loader,gateway/policy/load,gateway/policy/load $(BASE),\
-    -lcyaml -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
+    -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
 $(eval $(call program_rule,tidegate-resolver,resolver,resolver resolver/front resolver/upstream \
     resolver/opening resolver/flow resolver/cache resolver/vet resolver/wire $(BASE),\
     -lldns -luv -lseccomp -lcap-ng))
@@ -93,7 +93,7 @@ $(eval $(call program_rule,tidegate-control,gateway/control,gateway/control $(BA
     -ljansson -luv -lseccomp -lcap-ng))
 $(eval $(call program_rule,tidegate,tools/tidegate,tools/tidegate gateway/control \
     gateway/policy/load $(BASE),\
-    -ljansson -lcyaml -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
+    -ljansson -lyaml -lidn2 -lpsl -lsodium -lseccomp -lcap-ng))
 
 # ---- targets -----------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ all: $(PROGRAMS) ## build every program into build/bin
 UNIT_SOURCES := $(wildcard tests/unit/*_test.c)
 UNIT_PROGRAMS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 TEST_LIBS := -lcheck -lsubunit -lrt -lm -lpthread -lnftables -lmnl -luv -lsodium -lseccomp \
-             -lcap-ng -lcyaml -lyaml -lidn2 -lpsl -lldns -ljansson
+             -lcap-ng -lyaml -lidn2 -lpsl -lldns -ljansson
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(foreach m,$(MODULES),$(call archive,$(m)))
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -o $@ $< \
@@ -125,7 +125,7 @@ $(SCENARIO_RUNNER): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/scenario/*.
                     $(foreach m,$(SCENARIO_MODULES),$(call archive,$(m)))
 	@mkdir -p $(@D)
 	@$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) \
-	  -Wl,--end-group $(ALL_LDFLAGS) -lldns -lcyaml -lyaml -lidn2 -lpsl -lsodium
+	  -Wl,--end-group $(ALL_LDFLAGS) -lldns -lyaml -lidn2 -lpsl -lsodium
 
 # Pages written by hand are in conf/man; tidegate-log(5) is printed from the recorder's tables.
 MANPAGE := $(BUILD)/tools/manpage
