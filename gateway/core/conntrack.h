@@ -22,7 +22,8 @@ struct conntrack_flow {
     struct conntrack_tuple original, reply; /* original: as the client sent it, before NAT */
     uint8_t protocol;
     uint16_t zone;
-    uint32_t id;     /* a flow's number while it lives; reused later */
+    uint32_t id;     /* a flow's number while it lives: a hash of where it is and of its tuple, so a
+                        later flow can have it again, even one with the same tuple */
     uint32_t mark;   /* 0: not marked */
     uint32_t status; /* IPS_* bits */
     bool counted;    /* counters below are known (nf_conntrack_acct) */

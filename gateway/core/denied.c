@@ -53,6 +53,9 @@ static int bind_group(struct denied *d) {
                                           .copy_mode = NFULNL_COPY_PACKET};
     mnl_attr_put(m, NFULA_CFG_CMD, sizeof command, &command);
     int error = netlink_request(&d->log, m);
+    /* The kernel's word for a group that another socket has bound. (Without CAP_NET_ADMIN it says the
+     * same, but then nothing else of core works either.) */
+    if (error == -EPERM) return -EBUSY;
     if (error < 0) return error;
     m = config(space);
     mnl_attr_put(m, NFULA_CFG_MODE, sizeof mode, &mode);
@@ -199,7 +202,10 @@ static int packet_take(void *ctx, const struct nlmsghdr *m) {
 int denied_receive(struct denied *d, denied_fn fn, void *ctx) {
     struct take t = {.denied = d, .fn = fn, .ctx = ctx};
     int result = netlink_events(&d->log, EVENTS_AT_ONCE, packet_take, &t);
-    /* What was lost shows as a gap in the numbers of what comes next. */
+    /* The kernel says once that it had to drop some; how many shows as a gap in the numbers of what
+     * comes next. */
+    if (result == -ENOBUFS)
+        result = netlink_events(&d->log, EVENTS_AT_ONCE, packet_take, &t);
     if (result == -ENOBUFS) return t.count;
     return result < 0 ? result : t.count;
 }

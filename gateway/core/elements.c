@@ -15,10 +15,11 @@
 #include "gateway/core/ruleset.h"
 
 /* Userdata of an element is a list of (type, length, value) octets; type 0 is the comment that nft
- * shows, NUL included (libnftnl's udata.h). All of it may take NFT_USERDATA_MAXLEN = 256 octets,
- * and the length is one octet. */
+ * shows, NUL included (libnftnl's udata.h). NFT_USERDATA_MAXLEN is 256, but the kernel counts userdata
+ * with an octet of its own in one octet, so 254 are taken (seen: 255 is -EINVAL, 256 is lost). */
 #define COMMENT_TYPE 0
-#define COMMENT_TEXT_MAX 253
+#define USERDATA_MAX 254
+#define COMMENT_TEXT_MAX (USERDATA_MAX - 3)
 
 #define KEY4_SIZE 16 /* concatenated parts are padded to 4 octets each */
 #define KEY6_SIZE 40
@@ -33,6 +34,7 @@
 
 struct change {
     uint32_t mark;
+    uint32_t now; /* the mark that the kernel has, when a request is tried alone */
     uint32_t comment; /* offset in comments */
     uint64_t timeout_ms;
     struct element_key key;
@@ -211,9 +213,8 @@ static void element_put(struct elements *e, struct nlmsghdr *m, const struct cha
     struct nlattr *nest = mnl_attr_nest_start(m, NFTA_LIST_ELEM);
     key_put(m, &c->key);
     if (add) {
-        /* Marks are in host order in a register, hence in the element. A delete by NEW,DEL,NEW
-         * carries no mark of its own. */
-        uint32_t mark = c->mark ? c->mark : UINT32_MAX;
+        /* Marks are in host order in a register, hence in the element. */
+        uint32_t mark = full ? c->mark : c->now;
         struct nlattr *data = mnl_attr_nest_start(m, NFTA_SET_ELEM_DATA);
         mnl_attr_put(m, NFTA_DATA_VALUE, sizeof mark, &mark);
         mnl_attr_nest_end(m, data);
@@ -221,7 +222,7 @@ static void element_put(struct elements *e, struct nlmsghdr *m, const struct cha
     if (add && full) {
         mnl_attr_put_u64(m, NFTA_SET_ELEM_TIMEOUT, htobe64(c->timeout_ms));
         if (c->comment_size > 0) {
-            uint8_t udata[2 + 255] = {COMMENT_TYPE, c->comment_size};
+            uint8_t udata[USERDATA_MAX] = {COMMENT_TYPE, c->comment_size};
             memcpy(udata + 2, e->comments + c->comment, c->comment_size);
             mnl_attr_put(m, NFTA_SET_ELEM_USERDATA, 2u + c->comment_size, udata);
         }
@@ -302,12 +303,35 @@ static void single_put(struct elements *e, const struct change *c, bool add, boo
     list_end(e, &l, last);
 }
 
-/* Add, delete, add, change by change: right whatever the kernel holds. The first add makes sure that
- * the delete finds something; where the element lives already it is a no-op and takes no room. */
+static int mark_take(void *ctx, const struct nlmsghdr *m);
+
+/* The mark under which the kernel has the element, or the change's own when it has none. */
+static void mark_find(struct elements *e, struct change *c) {
+    uint64_t space[32];
+    struct nlmsghdr *m = mnl_nlmsg_put_header(space);
+    struct nfgenmsg *g = mnl_nlmsg_put_extra_header(m, sizeof *g);
+    m->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSETELEM;
+    *g = (struct nfgenmsg){.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_TABLE, RULESET_TABLE);
+    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_SET, c->key.client.family == 4 ? "open4" : "open6");
+    struct nlattr *list = mnl_attr_nest_start(m, NFTA_SET_ELEM_LIST_ELEMENTS);
+    struct nlattr *nest = mnl_attr_nest_start(m, NFTA_LIST_ELEM);
+    key_put(m, &c->key);
+    mnl_attr_nest_end(m, nest);
+    mnl_attr_nest_end(m, list);
+    uint32_t mark = 0;
+    if (netlink_query(&e->netlink, m, mark_take, &mark) < 0) mark = 0;
+    c->now = mark != 0 ? mark : c->mark != 0 ? c->mark : UINT32_MAX;
+}
+
+/* Add, delete, add, change by change: right whatever the kernel holds, even if the element runs out
+ * at this moment. The first add makes sure that the delete finds something; where the element lives
+ * it must repeat the element's mark to be taken, and is a no-op that needs no room. */
 static int request_send(struct elements *e, const struct request *r) {
     struct nlmsghdr *last = NULL;
     int error = batch_reserve(e, r->count, 1);
     if (error < 0) return error;
+    for (uint32_t i = 0; i < r->count; i++) mark_find(e, &e->changes[r->first + i]);
     batch_start(e);
     for (uint32_t i = 0; i < r->count; i++) {
         const struct change *c = &e->changes[r->first + i];
@@ -397,34 +421,36 @@ static void comment_read(const struct nlattr *attr, struct name *ret) {
     const uint8_t *udata = mnl_attr_get_payload(attr);
     size_t size = mnl_attr_get_payload_len(attr);
     for (size_t at = 0; at + 2 <= size && at + 2 + udata[at + 1] <= size; at += 2 + udata[at + 1]) {
-        const char *text = (const char *)udata + at + 2;
-        uint8_t length = udata[at + 1];
-        if (udata[at] != COMMENT_TYPE || length == 0) continue;
-        if (memchr(text, '\0', length) != text + length - 1) return;
+        char text[256] = {0};
+        if (udata[at] != COMMENT_TYPE) continue;
+        memcpy(text, udata + at + 2, udata[at + 1]);
         if (name_from_text(text, ret) < 0) *ret = (struct name){0};
         return;
     }
 }
 
-static int element_read(struct dump *d, const struct nlattr *nest) {
-    struct element element = {0};
+/* Whether the element lives: the kernel still shows those that ran out and were not collected. */
+static bool element_read(const struct nlattr *nest, int family, struct element *element) {
     const struct nlattr *a, *data = NULL;
-    bool timed = false, expired = true;
+    bool timed = false;
 
     mnl_attr_for_each_nested(a, nest) {
         uint16_t type = mnl_attr_get_type(a), size = mnl_attr_get_payload_len(a);
-        if (type == NFTA_SET_ELEM_KEY) key_read(a, d->family, &element.key);
+        if (type == NFTA_SET_ELEM_KEY) key_read(a, family, &element->key);
         if (type == NFTA_SET_ELEM_DATA) data = nested_find(a, NFTA_DATA_VALUE);
         if (type == NFTA_SET_ELEM_TIMEOUT && size == 8) timed = be64toh(mnl_attr_get_u64(a)) != 0;
-        if (type == NFTA_SET_ELEM_EXPIRATION && size == 8) {
-            element.remaining_ms = be64toh(mnl_attr_get_u64(a));
-            expired = element.remaining_ms == 0;
-        }
-        if (type == NFTA_SET_ELEM_USERDATA) comment_read(a, &element.name);
+        if (type == NFTA_SET_ELEM_EXPIRATION && size == 8)
+            element->remaining_ms = be64toh(mnl_attr_get_u64(a));
+        if (type == NFTA_SET_ELEM_USERDATA) comment_read(a, &element->name);
     }
-    if (timed && expired) return 0;
-    if (data && mnl_attr_get_payload_len(data) == sizeof element.mark)
-        memcpy(&element.mark, mnl_attr_get_payload(data), sizeof element.mark);
+    if (data && mnl_attr_get_payload_len(data) == sizeof element->mark)
+        memcpy(&element->mark, mnl_attr_get_payload(data), sizeof element->mark);
+    return !timed || element->remaining_ms > 0;
+}
+
+static int element_give(struct dump *d, const struct nlattr *nest) {
+    struct element element = {0};
+    if (!element_read(nest, d->family, &element)) return 0;
     d->count++;
     return d->fn(d->ctx, &element);
 }
@@ -434,8 +460,22 @@ static int dump_message(void *ctx, const struct nlmsghdr *m) {
     mnl_attr_for_each(list, m, sizeof(struct nfgenmsg)) {
         if (mnl_attr_get_type(list) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
         mnl_attr_for_each_nested(a, list) {
-            int error = element_read(ctx, a);
+            int error = element_give(ctx, a);
             if (error < 0) return error;
+        }
+    }
+    return 0;
+}
+
+static int mark_take(void *ctx, const struct nlmsghdr *m) {
+    const struct nlattr *list, *a;
+    mnl_attr_for_each(list, m, sizeof(struct nfgenmsg)) {
+        if (mnl_attr_get_type(list) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
+        mnl_attr_for_each_nested(a, list) {
+            struct element element = {0};
+            /* Of one that has run out too: until it is collected its mark may still count. */
+            (void)element_read(a, 0, &element);
+            *(uint32_t *)ctx = element.mark;
         }
     }
     return 0;

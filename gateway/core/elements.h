@@ -3,8 +3,9 @@
  * Requests gather in one transaction (group commit). The fast path sends each request as at most two
  * messages a map: delete what lives, add all with NLM_F_EXCL. If the kernel refuses the whole (one
  * element had expired, another already existed), each request is tried alone in a form that works
- * whatever the kernel holds: add, delete, add (before Linux 6.12 adding an element that exists leaves
- * its deadline alone; before 6.3 there is no delete that tolerates absence). So one request's failure
+ * whatever the kernel holds: add (with the mark the element has now), delete, add (before Linux 6.12
+ * adding an element that exists leaves its deadline alone; before 6.3 there is no delete that tolerates
+ * absence; adding one that exists with another mark is an error). So one request's failure
  * never touches another, and each request is in the kernel wholly or not at all.
  *
  * No multi-threading; memory is taken at opening and grows only by elements_put().
@@ -78,9 +79,9 @@ struct element {
     struct element_key key;
     uint32_t mark;
     uint64_t remaining_ms; /* 0 for an element without timeout */
-    struct name name;      /* length 0: the element has no comment (name text above 253 octets, which
-                              needs escaped octets; or set by another hand): the name is lost over a
-                              restart of core, the mark is not */
+    struct name name;      /* length 0: the element has no comment (a name of more than 251 octets as
+                              text; or set by another hand): the name is lost over a restart of core,
+                              the mark is not */
 };
 /* Negative stops the dump with that value. `element` is valid during the call. Must not call this
  * module. Elements that core cannot have made (interval, port 0, other protocol) are given as they
