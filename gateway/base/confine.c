@@ -141,6 +141,9 @@ CALLS(recorder_calls, S(openat), S(newfstatat), S(statx), S(rename), S(renameat)
       S(unlinkat), S(fsync), S(fdatasync), S(sync_file_range), S(ftruncate), S(fallocate),
       S(fstatfs), S(getdents64), S(pread64), S(pwrite64), S(preadv), S(pwritev), S(flock));
 
+CALLS(loader_calls, S(newfstatat), S(statx), S(getdents64), S(pread64), S(readlink), S(readlinkat),
+      S(access), S(faccessat), S(faccessat2), S(getcwd));
+
 /* Core also runs libnftables in a helper of its own (fork without exec); that reads the tables of
  * names below /etc/iproute2 and /etc. */
 CALLS(core_calls, S(bind), S(connect), S(openat), S(newfstatat), S(statx), S(rename), S(renameat),
@@ -252,6 +255,14 @@ static int allow_core(scmp_filter_ctx f) {
     return result;
 }
 
+static int allow_loader(scmp_filter_ctx f) {
+    int result = allow_all(f, loader_calls, COUNT(loader_calls));
+    if (result == 0)
+        result = ALLOW(f, openat, 1,
+                       SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
+    return result;
+}
+
 static int allow_sanitizer(scmp_filter_ctx f) {
 #ifdef __SANITIZE_ADDRESS__
     int result = allow_all(f, sanitizer_calls, COUNT(sanitizer_calls));
@@ -270,6 +281,7 @@ static int load_filter(scmp_filter_ctx f, enum confine_profile profile) {
         [CONFINE_RECORDER] = allow_recorder,
         [CONFINE_CONTROL] = allow_control,
         [CONFINE_CORE] = allow_core,
+        [CONFINE_LOADER] = allow_loader,
     };
     int result = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     if (result == 0) result = seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* binary tree */

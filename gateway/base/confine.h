@@ -18,6 +18,7 @@ enum confine_profile {
     CONFINE_RECORDER, /* files relative to a directory it holds; no sockets made, no exec */
     CONFINE_CONTROL,  /* accepts on a socket it holds; no files, no exec */
     CONFINE_CORE,     /* netlink, messages, files below a directory it holds; no exec */
+    CONFINE_LOADER,   /* files for reading, by any path; no sockets made, no exec */
 };
 /* Allow-list of system calls; any other call kills the process (SIGSYS). Processes without files get
  * EACCES when they read one, so whatever needs a file on first use must have been used before: time
