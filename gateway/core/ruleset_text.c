@@ -44,76 +44,48 @@ static bool config_valid(const struct ruleset_config *c) {
            (g->management[0] == '\0' || ruleset_ifname_valid(g->management));
 }
 
-/* ---- lists ------------------------------------------------------------------------------- */
+/* ---- rules for each interface or subnet --------------------------------------------------- */
 
-static void put_agent_names(struct buf *b, const struct policy_gateway *g) {
-    buf_put_text(b, "{ \"" RULESET_SELFTEST "\"");
-    for (uint32_t i = 0; i < g->agent_interfaces; i++)
-        buf_format(b, ", \"%s\"", g->agents[i].interface);
-    buf_put_text(b, " }");
+/* One plain rule for each instead of one rule with an anonymous set: while a transaction replaces a
+ * ruleset, a packet on its way through the old rules finds the old sets empty already (they are looked
+ * up in the generation of the moment). It would lose its interface in mid-course. */
+
+static void put_for(struct buf *b, const char *interface, const char *rest) {
+    buf_format(b, "iifname \"%s\" %s\n", interface, rest);
 }
 
-/* All our interfaces: agents, uplink, management. */
-static void put_own_names(struct buf *b, const struct policy_gateway *g) {
-    buf_put_text(b, "{ \"" RULESET_SELFTEST "\"");
-    for (uint32_t i = 0; i < g->agent_interfaces; i++)
-        buf_format(b, ", \"%s\"", g->agents[i].interface);
-    buf_format(b, ", \"%s\"", g->uplink);
+static void put_for_agents(struct buf *b, const struct policy_gateway *g, const char *rest) {
+    for (uint32_t i = 0; i < g->agent_interfaces; i++) put_for(b, g->agents[i].interface, rest);
+    put_for(b, RULESET_SELFTEST, rest);
+}
+
+/* Uplink and management. */
+static void put_for_outside(struct buf *b, const struct policy_gateway *g, const char *rest) {
+    put_for(b, g->uplink, rest);
     if (g->management[0] && strcmp(g->management, g->uplink) != 0)
-        buf_format(b, ", \"%s\"", g->management);
-    buf_put_text(b, " }");
+        put_for(b, g->management, rest);
 }
 
-static void put_outside_names(struct buf *b, const struct policy_gateway *g) {
-    buf_format(b, "{ \"%s\"", g->uplink);
+static void put_outwards(struct buf *b, const struct policy_gateway *g, const char *rest) {
+    buf_format(b, "oifname \"%s\" %s\n", g->uplink, rest);
     if (g->management[0] && strcmp(g->management, g->uplink) != 0)
-        buf_format(b, ", \"%s\"", g->management);
-    buf_put_text(b, " }");
+        buf_format(b, "oifname \"%s\" %s\n", g->management, rest);
 }
 
-/* Number of agent subnets of one family. */
-static unsigned count_agent_subnets(const struct policy *p, int family) {
-    const struct policy_gateway *g = policy_gateway(p);
-    unsigned count = 0;
-    for (uint32_t i = 0; i < g->agent_interfaces; i++)
-        for (uint32_t j = 0; j < g->agents[i].subnet_count; j++)
-            if (policy_subnet(p, g->agents[i].subnet_first + j)->addr.family == family) count++;
-    return count;
-}
+static const char *ip_of(const struct prefix *p) { return p->addr.family == 4 ? "ip" : "ip6"; }
 
-/* { interface . prefix, ... }: where a source may come from. The self-test's interface is in it. */
-static void put_agent_pairs(struct buf *b, const struct policy *p, int family) {
+/* For each subnet of agents: `before` [iifname of its interface, if `paired`] saddr subnet `after`. */
+static void put_for_subnets(struct buf *b, const struct policy *p, bool paired, const char *before,
+                            const char *after) {
     const struct policy_gateway *g = policy_gateway(p);
     char text[PREFIX_TEXT_MAX];
-    buf_format(b, "{ \"" RULESET_SELFTEST "\" . %s",
-               family == 4 ? SELFTEST_SUBNET4 : SELFTEST_SUBNET6);
     for (uint32_t i = 0; i < g->agent_interfaces; i++)
         for (uint32_t j = 0; j < g->agents[i].subnet_count; j++) {
             const struct prefix *subnet = policy_subnet(p, g->agents[i].subnet_first + j);
-            if (subnet->addr.family == family)
-                buf_format(b, ", \"%s\" . %s", g->agents[i].interface,
-                           prefix_format(subnet, text));
+            buf_put_text(b, before);
+            if (paired) buf_format(b, "iifname \"%s\" ", g->agents[i].interface);
+            buf_format(b, "%s saddr %s %s\n", ip_of(subnet), prefix_format(subnet, text), after);
         }
-    buf_put_text(b, " }");
-}
-
-/* `before` { prefix, ... } `after`: a rule about all agent subnets of one family; no rule when there
- * are none (an empty set is a syntax error). */
-static void put_agent_subnets(struct buf *b, const struct policy *p, int family,
-                              const char *before, const char *after) {
-    const struct policy_gateway *g = policy_gateway(p);
-    char text[PREFIX_TEXT_MAX];
-    bool any = false;
-    if (count_agent_subnets(p, family) == 0) return;
-    buf_put_text(b, before);
-    for (uint32_t i = 0; i < g->agent_interfaces; i++)
-        for (uint32_t j = 0; j < g->agents[i].subnet_count; j++) {
-            const struct prefix *subnet = policy_subnet(p, g->agents[i].subnet_first + j);
-            if (subnet->addr.family != family) continue;
-            buf_format(b, "%s %s", any ? "," : " {", prefix_format(subnet, text));
-            any = true;
-        }
-    buf_format(b, " } %s\n", after);
 }
 
 static void put_static(struct buf *b, const struct ruleset_config *c, int family) {
@@ -200,42 +172,36 @@ static void put_deny_chains(struct buf *b) {
  * rule sees whole packets. */
 static void put_prerouting(struct buf *b, const struct policy *p) {
     const struct policy_gateway *g = policy_gateway(p);
+    char mark[64];
+    snprintf(mark, sizeof mark, "meta mark set %u", RULESET_PACKET_MARK);
     buf_put_text(b, "chain prerouting {\n"
                     "type filter hook prerouting priority -300; policy accept;\n"
-                    "iifname ");
-    put_own_names(b, g);
-    buf_format(b, " meta mark set %u\niifname ", RULESET_PACKET_MARK);
-    put_agent_names(b, g);
-    buf_put_text(b, " goto antispoof\niifname \"lo\" accept\n");
-    put_agent_subnets(b, p, 4, "ip saddr", "goto deny-spoofed");
-    put_agent_subnets(b, p, 6, "ip6 saddr", "goto deny-spoofed");
-    buf_put_text(b, "}\n");
-
-    buf_put_text(b, "chain antispoof {\n"
-                    /* Routing and mobility headers change where a packet goes. */
-                    "exthdr rt exists goto deny-invalid-state\n"
-                    "exthdr mh exists goto deny-invalid-state\n"
-                    "iifname . ip saddr ");
-    put_agent_pairs(b, p, 4);
-    buf_put_text(b, " return\niifname . ip6 saddr ");
-    put_agent_pairs(b, p, 6);
+                    "iifname \"lo\" accept\n");
+    put_for_outside(b, g, mark);
+    put_for_agents(b, g, "goto antispoof");
+    put_for_subnets(b, p, false, "", "goto deny-spoofed");
+    buf_format(b, "}\nchain antispoof {\n%s\n", mark);
+    /* Routing and mobility headers change where a packet goes. */
+    buf_put_text(b, "exthdr rt exists goto deny-invalid-state\n"
+                    "exthdr mh exists goto deny-invalid-state\n");
+    put_for_subnets(b, p, true, "", "return");
+    put_for(b, RULESET_SELFTEST, "ip saddr " SELFTEST_SUBNET4 " return");
+    put_for(b, RULESET_SELFTEST, "ip6 saddr " SELFTEST_SUBNET6 " return");
     /* What hosts send before they have an address, or from a link-local one: neighbour discovery
      * (RFC 4861), duplicate address detection, MLD (RFC 3810); none of it is forwarded. */
-    buf_put_text(b, " return\n"
-                    "ip6 saddr { fe80::/10, ::/128 } icmpv6 type { 131, 132, 133, 135, 136, 143 } return\n"
+    buf_put_text(b, "ip6 saddr { fe80::/10, ::/128 } icmpv6 type { 131, 132, 133, 135, 136, 143 } return\n"
                     /* Chatter on the link (mDNS, DHCP with nobody to answer) is nobody's attempt. */
                     "ip6 saddr { fe80::/10, ::/128 } ip6 daddr ff02::/16 drop\n"
                     "ip saddr 0.0.0.0 ip daddr 255.255.255.255 drop\n"
                     "goto deny-spoofed\n}\n");
 }
 
+/* Queries to an address of the gateway are answered from it as they are; others are turned to it. */
 static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
-    buf_put_text(b, "chain dstnat {\ntype nat hook prerouting priority -100; policy accept;\n"
-                    "iifname ");
-    put_agent_names(b, g);
-    /* Queries to an address of the gateway are answered from it as they are. */
-    buf_put_text(b, " meta l4proto { 6, 17 } th dport 53 fib daddr type unicast redirect to :53\n"
-                    "}\n");
+    buf_put_text(b, "chain dstnat {\ntype nat hook prerouting priority -100; policy accept;\n");
+    put_for_agents(b, g, "udp dport 53 fib daddr type unicast redirect to :53");
+    put_for_agents(b, g, "tcp dport 53 fib daddr type unicast redirect to :53");
+    buf_put_text(b, "}\n");
 }
 
 static void put_forward(struct buf *b, const struct policy_gateway *g) {
@@ -244,25 +210,24 @@ static void put_forward(struct buf *b, const struct policy_gateway *g) {
                     /* Mark 0: from before the gateway, or not opened by it. Never let on. */
                     "ct state established ct mark != 0 accept\n"
                     /* Only errors about a marked flow; no helper's expectation. */
-                    "ct state related meta l4proto { 1, 58 } ct mark != 0 accept\n"
-                    "iifname ");
-    put_agent_names(b, g);
-    buf_put_text(b, " goto from-agents\n"
-                    "goto deny-unsolicited\n}\n");
-    buf_put_text(b,
-                 "chain from-agents {\n"
-                 /* Options that hosts have no use for across a router (RFC 7045, RFC 9098). */
-                 "exthdr hbh exists goto deny-no-opening\n"
-                 "exthdr dst exists goto deny-no-opening\n"
-                 "ct state != new goto deny-no-opening\n"
-                 "ct mark set ip saddr . ip daddr . meta l4proto . th dport map @open4\n"
-                 "ct mark set ip6 saddr . ip6 daddr . meta l4proto . th dport map @open6\n"
-                 "ct mark != 0 accept\n"
-                 "ct mark set ip saddr . ip daddr . meta l4proto . th dport map @static4\n"
-                 "ct mark set ip6 saddr . ip6 daddr . meta l4proto . th dport map @static6\n"
-                 "ct mark != 0 accept\n"
-                 "meta l4proto { 6, 17 } th dport 853 goto deny-encrypted-dns\n"
-                 "goto deny-no-opening\n}\n");
+                    "ct state related meta l4proto 1 ct mark != 0 accept\n"
+                    "ct state related meta l4proto 58 ct mark != 0 accept\n");
+    put_for_agents(b, g, "goto from-agents");
+    buf_put_text(b, "goto deny-unsolicited\n}\n"
+                    "chain from-agents {\n"
+                    /* Options that hosts have no use for across a router (RFC 7045, RFC 9098). */
+                    "exthdr hbh exists goto deny-no-opening\n"
+                    "exthdr dst exists goto deny-no-opening\n"
+                    "ct state != new goto deny-no-opening\n"
+                    "ct mark set ip saddr . ip daddr . meta l4proto . th dport map @open4\n"
+                    "ct mark set ip6 saddr . ip6 daddr . meta l4proto . th dport map @open6\n"
+                    "ct mark != 0 accept\n"
+                    "ct mark set ip saddr . ip daddr . meta l4proto . th dport map @static4\n"
+                    "ct mark set ip6 saddr . ip6 daddr . meta l4proto . th dport map @static6\n"
+                    "ct mark != 0 accept\n"
+                    "udp dport 853 goto deny-encrypted-dns\n"
+                    "tcp dport 853 goto deny-encrypted-dns\n"
+                    "goto deny-no-opening\n}\n");
 }
 
 static void put_input(struct buf *b, const struct policy *p) {
@@ -270,35 +235,27 @@ static void put_input(struct buf *b, const struct policy *p) {
     char text[PREFIX_TEXT_MAX];
     buf_put_text(b, "chain input {\ntype filter hook input priority 0; policy drop;\n"
                     "iifname \"lo\" accept\n"
-                    "ct state established,related accept\n"
-                    "iifname ");
-    put_agent_names(b, g);
-    buf_put_text(b, " goto input-agents\n"
-                    "ct state invalid drop\n");
+                    "ct state established,related accept\n");
+    put_for_agents(b, g, "goto input-agents");
+    buf_put_text(b, "ct state invalid drop\n");
     for (uint32_t i = 0; i < g->management_subnet_count && g->management[0]; i++) {
         const struct prefix *subnet = policy_subnet(p, g->management_subnet_first + i);
-        buf_format(b, "iifname \"%s\" %s saddr %s accept\n", g->management,
-                   subnet->addr.family == 4 ? "ip" : "ip6", prefix_format(subnet, text));
+        buf_format(b, "iifname \"%s\" %s saddr %s accept\n", g->management, ip_of(subnet),
+                   prefix_format(subnet, text));
     }
-    buf_put_text(b, "iifname ");
-    put_outside_names(b, g);
     /* Neighbour discovery is real only with hop limit 255 (RFC 4861 section 6.1); no redirects. */
-    buf_put_text(b, " icmpv6 type { 133, 134, 135, 136 } ip6 hoplimit 255 accept\niifname ");
-    put_outside_names(b, g);
-    buf_put_text(b, " icmpv6 type { 130, 131, 132, 143 } accept\niifname ");
-    put_outside_names(b, g);
-    buf_put_text(b, " udp sport 67 udp dport 68 accept\niifname ");
-    put_outside_names(b, g);
-    buf_put_text(b, " ip6 saddr fe80::/10 udp sport 547 udp dport 546 accept\n}\n");
-
-    buf_put_text(b, "chain input-agents {\n"
+    put_for_outside(b, g, "icmpv6 type { 134, 135, 136 } ip6 hoplimit 255 accept");
+    put_for_outside(b, g, "icmpv6 type { 130, 131, 132, 143 } accept");
+    put_for_outside(b, g, "udp sport 67 udp dport 68 accept");
+    put_for_outside(b, g, "ip6 saddr fe80::/10 udp sport 547 udp dport 546 accept");
+    buf_put_text(b, "}\nchain input-agents {\n"
                     "icmpv6 type { 133, 135, 136 } ip6 hoplimit 255 accept\n"
                     "icmpv6 type { 131, 132, 143 } accept\n"
                     "ct state invalid goto deny-invalid-state\n"
-                    "ct state new meta l4proto { 6, 17 } th dport 53 accept\n"
+                    "ct state new udp dport 53 accept\n"
+                    "ct state new tcp dport 53 accept\n"
                     "icmp type 8 limit rate 100/second burst 200 packets accept\n"
                     "icmpv6 type 128 limit rate 100/second burst 200 packets accept\n"
-                    /* Link-wide chatter is nobody's attempt. */
                     "fib daddr type { broadcast, multicast } drop\n"
                     "goto deny-local-service\n}\n");
 }
@@ -323,30 +280,20 @@ static void put_output(struct buf *b, const struct ruleset_config *c) {
                     "icmpv6 type { 1, 2, 3, 4, 131, 132, 133, 135, 136, 143 } accept\n"
                     "icmp type { 3, 11, 12 } accept\n");
     put_upstreams(b, c);
-    buf_put_text(b, "oifname ");
-    put_outside_names(b, g);
-    buf_put_text(b, " udp sport 68 udp dport 67 accept\noifname ");
-    put_outside_names(b, g);
-    buf_put_text(b, " udp sport 546 udp dport 547 accept\n");
+    put_outwards(b, g, "udp sport 68 udp dport 67 accept");
+    put_outwards(b, g, "udp sport 546 udp dport 547 accept");
     /* The resolver may run as root in a lab: then root's freedom must not be the resolver's. */
-    if (c->resolver != 0) {
-        buf_put_text(b, "meta skuid 0 oifname ");
-        put_outside_names(b, g);
-        buf_put_text(b, " accept\n");
-    }
+    if (c->resolver != 0) put_outwards(b, g, "meta skuid 0 accept");
     buf_put_text(b, "}\n");
 }
 
 static void put_postrouting(struct buf *b, const struct policy *p) {
     const struct policy_gateway *g = policy_gateway(p);
     char before[64];
+    snprintf(before, sizeof before, "oifname \"%s\" ", g->uplink);
     /* Without masquerading the chain stands empty: the set of chains is always the same. */
     buf_put_text(b, "chain postrouting {\ntype nat hook postrouting priority 100; policy accept;\n");
-    for (int family = 4; family <= 6 && g->masquerade; family += 2) {
-        snprintf(before, sizeof before, "oifname \"%s\" %s saddr", g->uplink,
-                 family == 4 ? "ip" : "ip6");
-        put_agent_subnets(b, p, family, before, "masquerade");
-    }
+    if (g->masquerade) put_for_subnets(b, p, false, before, "masquerade");
     buf_put_text(b, "}\n");
 }
 
@@ -355,8 +302,8 @@ size_t ruleset_text_max(const struct ruleset_config *c) {
     size_t subnets = g->management_subnet_count;
     for (uint32_t i = 0; i < g->agent_interfaces && i < POLICY_INTERFACES_MAX; i++)
         subnets += g->agents[i].subnet_count;
-    /* Each subnet stands in at most five lists, with a name beside it. */
-    return 65536 + subnets * 5 * (PREFIX_TEXT_MAX + POLICY_IFNAME_MAX + 64) +
+    /* Each subnet stands in at most three rules, with an interface or two beside it. */
+    return 65536 + subnets * 3 * (PREFIX_TEXT_MAX + 2 * POLICY_IFNAME_MAX + 64) +
            (size_t)policy_static_count(c->policy) * (2 * PREFIX_TEXT_MAX + 64);
 }
 
