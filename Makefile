@@ -230,6 +230,44 @@ scenario-run: $(SCENARIO_RUNNER)
 
 .PHONY: asan unit unit-run scenario scenario-run cov lint deps format
 
+# ---- fuzz targets ------------------------------------------------------------------------------
+# tests/fuzz/NAME_fuzz.c, seeds in tests/fuzz/corpus/NAME. Under clang with libFuzzer, or, by any
+# compiler, over files: build-asan/fuzz/NAME FILE|FOLDER...
+
+FUZZ_SECONDS ?= 60
+FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.c,%,$(wildcard tests/fuzz/*_fuzz.c))
+FUZZ_BUILD := $(if $(given),$(BUILD)/fuzzing,build-fuzz)
+FUZZ_CHECKS := address,undefined -fno-sanitize-recover=all
+
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%_fuzz.o \
+    $(if $(FUZZ),,$(BUILD)/obj/tests/fuzz/replay_main.o) $(foreach m,$(MODULES),$(call archive,$(m)))
+	@mkdir -p $(@D)
+	@$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) \
+	  -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(ALL_LDFLAGS) $(TEST_LIBS)
+
+fuzz-smoke: ## replay the corpora of the fuzz targets under the sanitizers
+	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) fuzz-replay
+
+fuzz-replay: $(FUZZ_NAMES:%=$(BUILD)/fuzz/%)
+	@set -e; for n in $(FUZZ_NAMES); do $(BUILD)/fuzz/$$n tests/fuzz/corpus/$$n; done
+
+fuzz: ## fuzz each target for FUZZ_SECONDS=60 (clang); FUZZ_NAMES=... picks some
+	@$(MAKE) --no-print-directory FUZZ=1 CC=clang BUILD=$(FUZZ_BUILD) fuzz-run \
+	  MODE_CFLAGS='-O1 -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS)' \
+	  MODE_LDFLAGS='-fsanitize=fuzzer,$(FUZZ_CHECKS)'
+
+# What is found is kept in the build folder: findings as NAME-crash-..., new inputs below corpus/.
+fuzz-run: $(FUZZ_NAMES:%=$(BUILD)/fuzz/%)
+	@set -e; for n in $(FUZZ_NAMES); do mkdir -p $(BUILD)/corpus/$$n; \
+	  $(BUILD)/fuzz/$$n -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
+	    -artifact_prefix=$(BUILD)/$$n- $(BUILD)/corpus/$$n tests/fuzz/corpus/$$n; done
+
+fuzz-clean:
+	rm -rf build-fuzz
+clean: fuzz-clean
+
+.PHONY: fuzz fuzz-run fuzz-smoke fuzz-replay fuzz-clean
+
 clean: ## remove the build folders
 	rm -rf build build-asan build-cov
 

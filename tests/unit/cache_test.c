@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "resolver/cache/hash.h"
+#include "tests/unit/scarce.h"
 
 #define START (1000 * USEC_PER_SEC)
 
@@ -274,6 +275,26 @@ START_TEST(bytes_are_bounded) {
 }
 END_TEST
 
+START_TEST(no_memory) {
+    struct cache *c = cache_new(10, 1 << 20);
+    struct name n = name_of("a");
+    struct vetted *v = answer_of(7, 1);
+    ck_assert_int_eq(put(c, "a", 1, 1, 60, START), 0);
+    memory_is_scarce = true;
+    int kept = cache_put(c, &n, 1, v, 60, START);
+    int failed = cache_put_failure(c, &n, 1, REASON_UPSTREAM_TIMEOUT, START);
+    memory_is_scarce = false;
+    ck_assert_int_eq(kept, -ENOMEM);
+    ck_assert_int_eq(failed, -ENOMEM);
+    ck_assert_int_eq(find(c, "a", 1, START, NULL), 0); /* the old one is gone, not stale */
+    ck_assert_uint_eq(stats(c).entries, 0);
+    ck_assert_int_eq(cache_put(c, &n, 1, v, 60, START), 0);
+    ck_assert_int_eq(find(c, "a", 1, START, NULL), 7);
+    vetted_unref(v);
+    cache_free(c);
+}
+END_TEST
+
 START_TEST(flush) {
     struct cache *c = cache_new(100, 1 << 20);
     usec_t expiry;
@@ -399,6 +420,7 @@ int main(void) {
     tcase_add_test(t, only_servfail_is_a_failure);
     tcase_add_test(t, expired_go_first_then_the_least_used);
     tcase_add_test(t, bytes_are_bounded);
+    tcase_add_test(t, no_memory);
     tcase_add_test(t, flush);
     tcase_add_test(t, does_as_a_plain_list_would);
     tcase_add_test(t, hash_is_siphash);

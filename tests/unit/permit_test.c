@@ -2,6 +2,7 @@
 #include "resolver/vet/vet.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "gateway/policy/load/load.h"
+#include "tests/unit/scarce.h"
 
 static struct load_result loaded;
 static struct policy policy;
@@ -233,6 +235,11 @@ START_TEST(reference_is_held) {
     struct vetted *v = answer_of(API, 1, "", "198.41.0.4");
     ck_assert_int_eq(addr_parse(TWO, &client), 0);
     policy_decide(&policy, &client, &name, 1, &d);
+    memory_is_scarce = true;
+    int result = vet_permit(v, &policy, &d, &p);
+    memory_is_scarce = false;
+    ck_assert_int_eq(result, -ENOMEM);
+    ck_assert_ptr_null(p);
     ck_assert_int_eq(vet_permit(v, &policy, &d, &p), 0);
     vetted_unref(v); /* the permitted keeps it alive */
     ck_assert_uint_eq(vetted_addrs(permitted_vetted(p), &addrs), 1);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/scarce.h"
+
 #define RECORDS_MAX 400
 
 /* ---- answers as text ------------------------------------------------------------------------------
@@ -418,6 +420,21 @@ START_TEST(references) {
 }
 END_TEST
 
+START_TEST(no_memory) {
+    struct built *b = build("a 50 CNAME b;b 60 A 192.0.2.1");
+    struct vetted *v = NULL;
+    struct name name = name_of("a");
+    memory_is_scarce = true;
+    int result = vet_answer(&name, TYPE_A, &b->answer, &v);
+    memory_is_scarce = false;
+    ck_assert_int_eq(result, -ENOMEM);
+    ck_assert_ptr_null(v);
+    ck_assert_int_eq(vet("a", "A", b, &v), 0);
+    vetted_unref(v);
+    free(b);
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("vet");
     TCase *t = tcase_create("vet");
@@ -431,6 +448,7 @@ int main(void) {
     tcase_add_test(t, c44_addresses_are_bounded);
     tcase_add_test(t, other_records_are_bounded);
     tcase_add_test(t, references);
+    tcase_add_test(t, no_memory);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

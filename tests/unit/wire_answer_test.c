@@ -408,6 +408,24 @@ START_TEST(rdata_size_is_bounded) {
         put_record(&m, "www.example.com", 65280, 1, 0, octets, size);
         ck_assert_int_eq(parse(&m, &a), size <= WIRE_RDATA_MAX ? 0 : -EBADMSG);
     }
+    /* Names too: a HIP with 16 and with 17 rendezvous servers of 250 octets. */
+    for (unsigned servers = 16; servers <= 17; servers++) {
+        answer(&m, 1, 0, 0);
+        put_name(&m, "www.example.com");
+        size_t at = rdata_begin(&m, 55, 1, 0);
+        put(&m, "\1\2\0\1hk", 6);
+        for (unsigned i = 0; i < servers; i++) {
+            for (unsigned label = 0; label < 3; label++) {
+                put8(&m, 63);
+                put(&m, octets, 63);
+            }
+            put8(&m, 56);
+            put(&m, octets, 56);
+            put8(&m, 0);
+        }
+        rdata_end(&m, at);
+        ck_assert_int_eq(parse(&m, &a), servers == 16 ? 0 : -EBADMSG);
+    }
     /* More strings than one octet can count. */
     answer(&m, 1, 0, 0);
     put_record(&m, "www.example.com", 16, 1, 0, octets, 1000);

@@ -289,6 +289,45 @@ START_TEST(every_limit) {
 }
 END_TEST
 
+/* More than pointers can reach is not told wrongly, but not at all. */
+START_TEST(pointers_reach_only_so_far) {
+    static struct name names[100];
+    static struct wire_hop chain[100];
+    for (unsigned i = 0; i < 100; i++) {
+        char text[300];
+        memset(text, 'a' + (int)(i % 26), sizeof text);
+        text[0] = text[249] = (char)('a' + (int)(i / 26)); /* no tail is shared */
+        text[63] = text[127] = text[191] = '.';
+        text[250] = '\0';
+        names[i] = name_of(text);
+        chain[i] = (struct wire_hop){&names[i], 1};
+    }
+    struct wire_query q = query("a.example", 1, true);
+    struct wire_reply r = {.chain = chain, .ttl = 1, .ede = EDE_NONE};
+    struct message m;
+    for (unsigned hops = 50; hops <= 100; hops++) {
+        r.chain_count = hops;
+        int size = build(&q, &r, WIRE_MAX, &m);
+        ldns_pkt *p = read_back(&m);
+        ck_assert_uint_eq(ldns_pkt_ancount(p), hops < 64 ? hops : 0);
+        ck_assert_int_eq(ldns_pkt_tc(p), hops >= 64);
+        ck_assert_int_gt(size, 0);
+        ldns_pkt_free(p);
+    }
+}
+END_TEST
+
+START_TEST(the_smaller_of_limit_and_room_counts) {
+    struct wire_query q = query("a", 1, false);
+    struct wire_reply r = {.ede = EDE_NONE};
+    uint8_t *out = malloc(19);
+    ck_assert_int_eq(wire_build_reply(&q, &r, 512, out, 18), -ENOSPC);
+    ck_assert_int_eq(wire_build_reply(&q, &r, 18, out, 19), -ENOSPC);
+    ck_assert_int_eq(wire_build_reply(&q, &r, 512, out, 19), 19);
+    free(out);
+}
+END_TEST
+
 /* ---- random chains ------------------------------------------------------------------------------ */
 
 static unsigned next(uint64_t *state, unsigned bound) {
@@ -361,6 +400,8 @@ int main(void) {
     tcase_add_test(t, refusals_echo_what_there_is);
     tcase_add_test(t, c25_too_many_addresses_truncate_whole);
     tcase_add_test(t, every_limit);
+    tcase_add_test(t, pointers_reach_only_so_far);
+    tcase_add_test(t, the_smaller_of_limit_and_room_counts);
     tcase_add_test(t, what_is_built_is_what_was_meant);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
