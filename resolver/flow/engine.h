@@ -142,6 +142,12 @@ void action_remove(struct flow *f, struct flow_action *a);
 uint64_t flow_random(struct flow *f);
 static inline usec_t flow_now(const struct flow *f) { return clock_now(&f->setup.clock); }
 
+/* Seconds left of the vetted answer, a begun one counting as whole, so that a fresh answer is told with
+ * its whole TTL. What the opening allows is another matter and rounded down. */
+static inline uint32_t query_rest(const struct query *q, usec_t now) {
+    return q->expiry > now ? (uint32_t)((q->expiry - now + USEC_PER_SEC - 1) / USEC_PER_SEC) : 0;
+}
+
 /* query.c */
 struct query *query_take(struct flow *f); /* NULL: out of memory */
 void query_free(struct flow *f, struct query *q);

@@ -105,13 +105,11 @@ void open_wait_free(struct flow *f, struct open_wait *w) {
 }
 
 /* The opening must outlast what is told of the answer and the grace; the second on top is for the
- * way to the kernel and rounding, so that the client is told the whole rest. Core refuses what is
- * longer than the configuration allows. */
+ * way to the kernel and rounding, so that the client is told the whole rest. Never more than the
+ * configuration allows: core would refuse it. */
 static uint32_t lifetime_for(const struct flow *f, const struct query *q) {
-    usec_t now = flow_now(f);
-    uint64_t rest = q->expiry > now ? (q->expiry - now) / USEC_PER_SEC : 0;
     uint64_t most = (uint64_t)f->gateway->max_lifetime + f->gateway->grace;
-    uint64_t want = rest + f->gateway->grace + 1;
+    uint64_t want = (uint64_t)query_rest(q, flow_now(f)) + f->gateway->grace + 1;
     return (uint32_t)(want < most ? want : most);
 }
 

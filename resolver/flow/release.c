@@ -48,10 +48,6 @@ static void release(struct flow *f, struct query *q, enum content content, enum 
     action_queue(f, &q->action, FLOW_RELEASE);
 }
 
-static uint32_t rest_of(const struct query *q, usec_t now) {
-    return q->expiry > now ? (uint32_t)((q->expiry - now) / USEC_PER_SEC) : 0;
-}
-
 int release_addrs(struct flow *f, struct query *q, const struct opened *o, bool last) {
     usec_t now = flow_now(f);
     int64_t ttl = opened_ttl(o, f->gateway->grace, now);
@@ -59,7 +55,7 @@ int release_addrs(struct flow *f, struct query *q, const struct opened *o, bool 
         return -EAGAIN;
     if (ttl < 0)
         return -ETIME;
-    uint32_t rest = rest_of(q, now);
+    uint32_t rest = query_rest(q, now);
     usec_t seconds = (opened_deadline(o) - q->arrived) / USEC_PER_SEC;
     release(f, q, CONTENT_ADDRS, REASON_ALLOWED, RC_NOERROR);
     vetted_unref(q->vetted);
@@ -84,7 +80,7 @@ void release_others(struct flow *f, struct query *q, const struct permitted *p) 
         release(f, q, CONTENT_NONE, REASON_NO_DATA, RC_NOERROR);
         q->soa = true;
     }
-    q->ttl = rest_of(q, flow_now(f));
+    q->ttl = query_rest(q, flow_now(f));
 }
 
 void release_ptr(struct flow *f, struct query *q, const struct name *target, uint32_t ttl) {
