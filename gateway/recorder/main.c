@@ -51,18 +51,25 @@ static void on_channel(uv_poll_t *poll, int status, int events) {
     uv_stop(&s->loop);
 }
 
-static void on_time(uv_timer_t *timer) {
-    struct shell *s = timer->data;
-    recorder_tick(s->recorder);
-}
+static void on_time(uv_timer_t *timer);
 
-/* Once in every turn of the loop, after all messages of the turn: one write for all of them. */
-static void on_check(uv_check_t *check) {
-    struct shell *s = check->data;
+/* Before the loop sleeps: whatever was read is written, and the next deadline is set. */
+static void turn_end(struct shell *s) {
     recorder_flush(s->recorder);
     poll_wanted(s);
     uint64_t msec = recorder_wait(s->recorder) / USEC_PER_MSEC + 1;
     uv_timer_start(&s->timer, on_time, msec, 0);
+}
+
+static void on_time(uv_timer_t *timer) {
+    struct shell *s = timer->data;
+    recorder_tick(s->recorder);
+    turn_end(s); /* libuv may sleep after its timers without coming by on_check() */
+}
+
+/* Once in every turn of the loop, after all messages of the turn: one write for all of them. */
+static void on_check(uv_check_t *check) {
+    turn_end(check->data);
 }
 
 static void on_term(uv_signal_t *term, int number) {

@@ -197,6 +197,23 @@ START_TEST(runs_confined_and_stops) {
 }
 END_TEST
 
+/* With nothing to read, what is due by time still happens: several times, not once. */
+START_TEST(goes_on_while_idle) {
+    struct gateway g;
+    struct msg_log_state s;
+    gateway_make(&g);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert(log_state(&g, &s));
+        ck_assert_uint_eq(s.ok, 1);
+    }
+    denied_fill(proto_begin(&message, PROTO_DENIED, 0), 25);
+    ck_assert_int_eq(channel_send(&g.senders[CORE], &message), 0);
+    usleep(1500000);
+    ck_assert_uint_eq(records_each(g.place.path, STORE_FILE, NULL, NULL), 1);
+    gateway_remove(&g);
+}
+END_TEST
+
 /* One query, and its record is in the file at once, without waiting for a batch to fill. */
 START_TEST(record_is_written_promptly) {
     struct gateway g;
@@ -242,6 +259,10 @@ START_TEST(killed_under_load_c49) {
         uint64_t before = accepted[RESOLVER];
         send_query(&g, number++, &accepted[RESOLVER]);
         if (accepted[RESOLVER] > before) break;
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        denied_fill(proto_begin(&message, PROTO_DENIED, 0), 25);
+        ck_assert_int_eq(channel_send(&g.senders[CORE], &message), 0);
     }
     flow_fill(proto_begin(&message, PROTO_FLOW, 0), g.policy);
     ck_assert_int_eq(channel_send(&g.senders[CORE], &message), 0);
@@ -315,6 +336,7 @@ int main(void) {
     TCase *t = tcase_create("recorder_program");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, runs_confined_and_stops);
+    tcase_add_test(t, goes_on_while_idle);
     tcase_add_test(t, record_is_written_promptly);
     tcase_add_test(t, killed_under_load_c49);
     tcase_add_test(t, garbage_on_both_channels);

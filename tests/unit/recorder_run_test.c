@@ -390,6 +390,27 @@ START_TEST(killed_in_the_middle_of_a_write) {
 }
 END_TEST
 
+/* Killed while a new line is put where written ones were: the successor sees neither. */
+START_TEST(killed_while_a_line_is_made) {
+    struct bench b;
+    bench_make(&b, "refuse");
+    for (unsigned i = 0; i < 3; i++) send_query(&b, "a.example");
+    turn(&b);
+    struct buf room = state_room(&b.recorder->state, 0);
+    struct msg_event e = {.time = TEST_TIME, .code = EVENT_STOP, .uid = UINT32_MAX};
+    format_event(&b.recorder->record, &b.recorder->images, 4, &e);
+    ck_assert_int_gt(record_write(&b.recorder->record, &room), 0);
+    bench_kill(&b);
+    bench_run_with(&b, "refuse");
+    send_query(&b, "b.example");
+    turn(&b);
+    struct tally t = tally(&b);
+    ck_assert_uint_eq(t.records, 4);
+    ck_assert_uint_eq(t.queries, 4);
+    bench_remove(&b);
+}
+END_TEST
+
 START_TEST(killed_with_packets_in_hand) {
     struct bench b;
     struct msg_log_state s;
@@ -714,6 +735,7 @@ int main(void) {
     tcase_add_test(t, sender_that_starts_again);
     tcase_add_test(t, killed_recorder_loses_no_record);
     tcase_add_test(t, killed_in_the_middle_of_a_write);
+    tcase_add_test(t, killed_while_a_line_is_made);
     tcase_add_test(t, killed_with_packets_in_hand);
     tcase_add_test(t, numbers_go_on_from_the_file);
     tcase_add_test(t, damaged_state_is_not_used);
