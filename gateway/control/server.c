@@ -191,7 +191,8 @@ static void connection_new(uv_stream_t *listener, int status) {
     uv_os_fd_t fd;
     if (status < 0) return;
     struct connection *k = calloc(1, sizeof *k);
-    if (!k) return; /* it stays in the queue of the socket until its peer gives up */
+    /* Without uv_accept() libuv would never call again; started afresh there may be memory. */
+    if (!k) exit(1);
     k->control = c;
     k->next = c->connections;
     c->connections = k;

@@ -198,6 +198,7 @@ int child_start(struct supervisor *s, enum process p) {
     for (unsigned i = 0; p == PROCESS_CORE && i < PROCESS_LOADER; i++)
         if (s->children[i].pid) child_tell(s, (enum process)i, -1);
     if (p != PROCESS_CORE) child_tell(s, p, -1);
+    else load_next(s);
     return 0;
 }
 

@@ -125,8 +125,9 @@ static void load_answer(struct supervisor *s, uint64_t id, struct image *image, 
     s->candidate_until = clock_now(&clock_system) + COMMIT_TIME;
 }
 
-static void load_next(struct supervisor *s) {
-    while (s->waiting_count && !s->load.pid && s->candidate.fd < 0) {
+void load_next(struct supervisor *s) {
+    while (s->waiting_count && !s->load.pid && s->candidate.fd < 0 &&
+           s->children[PROCESS_CORE].pid) {
         uint64_t id = s->waiting[0];
         s->waiting_count--;
         memmove(s->waiting, s->waiting + 1, s->waiting_count * sizeof s->waiting[0]);
@@ -172,21 +173,22 @@ void load_commit(struct supervisor *s, uint64_t id, bool taken) {
     load_next(s);
 }
 
-/* Core is gone, and with it whoever asked; its successor asks afresh. A load by SIGHUP stays. */
+/* Core is gone, and with it whoever asked; its successor asks afresh. A load by SIGHUP is done once
+ * more for the successor, however far it had come. */
 void load_forget(struct supervisor *s) {
-    unsigned kept = 0;
-    for (unsigned i = 0; i < s->waiting_count; i++)
-        if (s->waiting[i] == 0) s->waiting[kept++] = 0;
-    s->waiting_count = kept;
+    bool signalled = (s->load.pid && s->load.id == 0) ||
+                     (s->candidate.fd >= 0 && s->candidate_id == 0);
+    for (unsigned i = 0; i < s->waiting_count; i++) signalled = signalled || s->waiting[i] == 0;
     image_close(&s->candidate);
-    if (s->load.pid && s->load.id != 0) {
+    if (s->load.pid) {
         kill(s->load.pid, SIGKILL);
         waitpid(s->load.pid, NULL, 0);
         s->load.pid = 0;
         close(s->load.image);
         close(s->load.report);
     }
-    load_next(s);
+    s->waiting_count = 0;
+    if (signalled) s->waiting[s->waiting_count++] = 0;
 }
 
 int load_first(struct supervisor *s, struct image *ret) {

@@ -30,9 +30,9 @@ static void loop_end_child(struct supervisor *s, const struct msg_child *m) {
 
 static void loop_ready(struct supervisor *s, const struct msg_ready *m) {
     char digest[POLICY_DIGEST_TEXT_MAX];
-    if (m->policy != policy_id(&s->current.policy)) return; /* a later COMMIT speaks for it */
+    bool same = m->policy == policy_id(&s->current.policy);
     log_note("ready: policy %.16s is in force", policy_digest_text(&s->current.policy, digest));
-    if (!s->stored) s->stored = store_save(s) == 0;
+    if (same && !s->stored) s->stored = store_save(s) == 0;
     notify("READY=1\nSTATUS=The gateway enforces its policy.");
 }
 
@@ -72,8 +72,11 @@ static void loop_reap(struct supervisor *s) {
         }
         for (unsigned p = 0; p < PROCESS_LOADER; p++) {
             if (s->children[p].pid != pid) continue;
-            /* What core said before it died counts: it may have taken a policy. */
+            /* What core said before it died counts: it may have taken a policy. Its pid is free
+             * for others from now on, so nothing may be sent to it meanwhile. */
+            s->children[p].pid = 0;
             while (p == PROCESS_CORE && !s->children[p].discard && loop_message(s)) {}
+            s->children[p].pid = pid;
             child_ended(s, (enum process)p, status);
         }
     }
@@ -175,6 +178,7 @@ void stop_all(struct supervisor *s) {
     loop_until(s, END_TIME, all_ended);
     for (unsigned p = 0; p < PROCESS_LOADER; p++) child_kill(s, (enum process)p);
     loop_until(s, END_TIME, all_ended);
+    sockets_remove(s);
     log_note("stopped; the ruleset stays in the kernel");
 }
 

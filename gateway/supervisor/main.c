@@ -1,5 +1,6 @@
 /* main.c: tidegated, the gateway's supervisor. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <linux/capability.h>
 #include <signal.h>
@@ -69,6 +70,11 @@ static int options_parse(int argc, char **argv, struct options *o) {
     return 0;
 }
 
+/* A descriptor of ours must not become standard error, which children share. */
+static void standard_open(void) {
+    for (int fd = 0; fd >= 0 && fd <= 2;) fd = open("/dev/null", O_RDWR);
+}
+
 static int signals_open(struct supervisor *s) {
     sigset_t set;
     sigemptyset(&set);
@@ -110,6 +116,7 @@ static int reduce(void) {
 int main(int argc, char **argv) {
     struct options o = {.config = TIDEGATE_SYSCONFDIR "/tidegate/gateway.yaml"};
     struct supervisor s = {.current = {.fd = -1}, .candidate = {.fd = -1}};
+    standard_open();
     int status = options_parse(argc, argv, &o);
     if (status) return status - 1;
     log_start("tidegated", o.debug);

@@ -87,18 +87,22 @@ static int control_clear(const struct sockaddr_un *at) {
     return -EADDRINUSE;
 }
 
-static int control_open(struct supervisor *s) {
+static int control_path(const struct supervisor *s, struct sockaddr_un *ret) {
     const struct policy_gateway *g = policy_gateway(&s->current.policy);
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    int length =
-        snprintf(at.sun_path, sizeof at.sun_path, "%s/control.sock", g->runtime_directory);
-    if (length < 0 || (size_t)length >= sizeof at.sun_path) {
-        log_error("runtime: %s is too long for a socket below it: at most %zu characters",
-                  g->runtime_directory, sizeof at.sun_path - sizeof "/control.sock");
-        return -ENAMETOOLONG;
-    }
-    int error = control_clear(&at);
-    int fd = -1;
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/control.sock",
+                          g->runtime_directory);
+    if (length > 0 && (size_t)length < sizeof ret->sun_path) return 0;
+    log_error("runtime: %s is too long for a socket below it: at most %zu characters",
+              g->runtime_directory, sizeof ret->sun_path - sizeof "/control.sock");
+    return -ENAMETOOLONG;
+}
+
+static int control_open(struct supervisor *s) {
+    struct sockaddr_un at;
+    int fd = -1, error = control_path(s, &at);
+    if (error < 0) return error;
+    error = control_clear(&at);
     mode_t mask = umask(0117); /* 0660 from the start: no moment in which others may connect */
     if (error == 0) {
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -114,6 +118,11 @@ static int control_open(struct supervisor *s) {
                                    : strerror(-error));
     if (fd >= 0) close(fd);
     return error;
+}
+
+void sockets_remove(const struct supervisor *s) {
+    struct sockaddr_un at;
+    if (control_path(s, &at) == 0) unlink(at.sun_path);
 }
 
 int sockets_open(struct supervisor *s) {

@@ -90,6 +90,7 @@ bool folders_same(const struct policy *a, const struct policy *b);
 
 /* sockets.c. Log, -errno. */
 int sockets_open(struct supervisor *s);
+void sockets_remove(const struct supervisor *s); /* the control socket's file */
 /* A memfd that its receivers may seal; nothing can be executed from it. -errno. */
 int memfd_make(const char *name);
 
@@ -115,9 +116,11 @@ _Noreturn void child_become(const struct supervisor *s, enum process p, pid_t pa
 void load_ask(struct supervisor *s, uint64_t id);
 /* The loader ended (status as of waitpid), or must be (status -1: time is up). */
 void load_ended(struct supervisor *s, int status);
-/* Core answered, or never will. */
+/* Core answered. */
 void load_commit(struct supervisor *s, uint64_t id, bool taken);
+/* Core died, or was started: loads wait while there is no core. */
 void load_forget(struct supervisor *s);
+void load_next(struct supervisor *s);
 /* The load at start, waits for it: 0, -EINVAL with the faults on standard error. */
 int load_first(struct supervisor *s, struct image *ret);
 

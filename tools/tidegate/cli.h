@@ -50,6 +50,8 @@ void show_clean(FILE *to, const char *text);
 /* A JSON value as text, "-" for null. `room` bytes suffice for numbers. Returns a pointer. */
 const char *show_value(const json_t *v, char *room, size_t size);
 void show_json(const json_t *v); /* on standard output, one line, ASCII */
+void show_padded(const char *text, int width); /* clean, and blanks up to the width */
+void show_digest(const json_t *digest);         /* its beginning */
 /* "key     value" with the value clean; nothing when `value` is null. */
 void show_field(const char *key, const json_t *value);
 

@@ -78,9 +78,11 @@ static void show_explanation(const json_t *o) {
     show_field("tool", json_object_get(o, "tool"));
     show_field("purpose", json_object_get(o, "purpose"));
     show_field("owner", json_object_get(o, "owner"));
-    printf("policy     %.16s, %s\n",
-           show_value(json_object_get(o, "policy"), room, sizeof room),
-           show_value(json_object_get(o, "source"), room, sizeof room));
+    fputs("policy     ", stdout);
+    show_digest(json_object_get(o, "policy"));
+    fputs(", ", stdout);
+    show_clean(stdout, show_value(json_object_get(o, "source"), room, sizeof room));
+    putchar('\n');
     show_opens(json_object_get(o, "opens"));
 }
 

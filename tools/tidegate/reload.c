@@ -11,8 +11,9 @@ int reload_main(const struct options *o) {
     } else {
         files_report(json_object_get(answer, "report"), stderr);
         if (good) {
-            printf("reloaded: policy %.16s is in force; revoked %lld openings, %lld flows\n",
-                   show_value(json_object_get(answer, "policy"), room, sizeof room),
+            fputs("reloaded: policy ", stdout);
+            show_digest(json_object_get(answer, "policy"));
+            printf(" is in force; revoked %lld openings, %lld flows\n",
                    (long long)json_integer_value(json_object_get(answer, "openings_revoked")),
                    (long long)json_integer_value(json_object_get(answer, "flows_revoked")));
         } else {

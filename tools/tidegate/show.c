@@ -6,6 +6,7 @@
 #include "tools/tidegate/cli.h"
 
 #define BLOCK_ROWS 400
+#define DIGEST_SHOWN 16 /* digits that tell policies apart for people */
 #define CELL_MAX 80 /* wider cells do not push the others to the right */
 
 /* Decodes one character; 0 bytes when it is not UTF-8 (RFC 3629). */
@@ -60,6 +61,24 @@ void show_json(const json_t *v) {
     free(text);
 }
 
+/* Characters, not bytes: names may be shown as U-labels. */
+static size_t text_width(const char *text) {
+    size_t width = 0;
+    for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+void show_padded(const char *text, int width) {
+    show_clean(stdout, text);
+    printf("%*s", (int)((size_t)width > text_width(text) ? (size_t)width - text_width(text) : 0), "");
+}
+
+void show_digest(const json_t *digest) {
+    char room[32], start[DIGEST_SHOWN + 1];
+    snprintf(start, sizeof start, "%s", show_value(digest, room, sizeof room));
+    show_clean(stdout, start);
+}
+
 void show_field(const char *key, const json_t *value) {
     char room[32];
     if (!value || json_is_null(value)) return;
@@ -91,13 +110,6 @@ struct table *table_new(const char *const *titles, unsigned columns) {
     t->columns = columns;
     for (unsigned i = 0; i < columns; i++) t->widths[i] = strlen(titles[i]);
     return t;
-}
-
-/* Characters, not bytes: names may be shown as U-labels. */
-static size_t text_width(const char *text) {
-    size_t width = 0;
-    for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
 }
 
 static void table_line(const struct table *t, const char *const *cells) {

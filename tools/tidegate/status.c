@@ -19,7 +19,8 @@ static void show_processes(const json_t *processes) {
     json_t *p;
     json_object_foreach((json_t *)(uintptr_t)processes, name, p) {
         long long pid = json_integer_value(json_object_get(p, "pid"));
-        printf("  %-22s ", name);
+        fputs("  ", stdout);
+        show_padded(name, 23);
         if (pid) printf("pid %lld", pid);
         else fputs("NOT RUNNING", stdout);
         printf(", %lld restarts\n",
@@ -40,7 +41,9 @@ static void show_counters(const json_t *o) {
     unsigned shown = 0;
     json_object_foreach((json_t *)(uintptr_t)o, name, value) {
         if (!json_is_integer(value) || told(name)) continue;
-        printf("  %-22s %12lld", name, (long long)json_integer_value(value));
+        fputs("  ", stdout);
+        show_padded(name, 23);
+        printf("%12lld", (long long)json_integer_value(value));
         if (++shown % 2 == 0) putchar('\n');
     }
     if (shown % 2) putchar('\n');
@@ -52,8 +55,9 @@ static void show_status(const json_t *o) {
     if (json_array_size(problems)) show_list("PROBLEM", problems);
     else puts("healthy    default deny is in force, the log is written");
     show_list("note", json_object_get(o, "notes"));
-    printf("policy     %.16s: %lld agents, %lld tools, %lld endpoints\n",
-           show_value(json_object_get(o, "policy"), room, sizeof room),
+    fputs("policy     ", stdout);
+    show_digest(json_object_get(o, "policy"));
+    printf(": %lld agents, %lld tools, %lld endpoints\n",
            (long long)json_integer_value(json_object_get(o, "agents")),
            (long long)json_integer_value(json_object_get(o, "tools")),
            (long long)json_integer_value(json_object_get(o, "endpoints")));
