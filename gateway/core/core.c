@@ -196,7 +196,7 @@ void core_tick(struct core *c) {
     c->counts.openings_expired += ended;
     core_pay(c);
     reload_resume(c);
-    if (c->compare || now >= reconcile_due(c)) {
+    if (reconcile_wanted(c, now)) {
         c->compare = false;
         reconcile_compare(c);
     }

@@ -190,8 +190,8 @@ int reconcile_adopt(struct core *c);
 /* Compares maps and ledger and repairs both ways. Whether it could. */
 bool reconcile_compare(struct core *c);
 void reconcile_flows(struct core *c); /* events were lost: reads the connection tracker anew */
-/* When the next comparison is due without a special reason. */
-usec_t reconcile_due(const struct core *c);
+/* Whether it is time for a comparison: for c->compare, or as every so often. */
+bool reconcile_wanted(const struct core *c, usec_t now);
 
 /* ---- repair.c ---- */
 void repair_check(struct core *c); /* cheap when nothing has changed */

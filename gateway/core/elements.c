@@ -34,11 +34,12 @@
 
 struct change {
     uint32_t mark;
-    uint32_t now; /* the mark that the kernel has, when a request is tried alone */
+    uint32_t now; /* the mark that the kernel has, 0: not known */
     uint32_t comment; /* offset in comments */
     uint64_t timeout_ms;
     struct element_key key;
     uint8_t op, comment_size; /* size with NUL; 0: none */
+    bool absent;              /* to be deleted, and not there */
 };
 
 struct request {
@@ -156,6 +157,7 @@ int elements_put(struct elements *e, const struct element_change *change) {
     if (error < 0) return error;
     struct change *c = &e->changes[e->changes_used];
     *c = (struct change){.op = (uint8_t)change->op, .key = change->key, .mark = change->mark,
+                         .now = change->was ? change->was : change->mark,
                          .timeout_ms = change->timeout_ms};
     if (change->op != ELEMENT_DELETE) {
         error = comment_store(e, change->name, c);
@@ -252,17 +254,24 @@ static void list_begin(struct elements *e, struct list *l, bool add, bool exclus
     l->nest = mnl_attr_nest_start(l->message, NFTA_SET_ELEM_LIST_ELEMENTS);
 }
 
-/* One list of a request: of this family, either what has to go or what has to come. */
-static void request_list(struct elements *e, const struct request *r, int family, bool add,
-                         struct nlmsghdr **last) {
+enum list_kind { LIST_ENSURE, LIST_DELETE, LIST_ADD };
+
+static bool list_takes(enum list_kind kind, const struct change *c) {
+    if (c->absent) return false;
+    return kind == LIST_ADD ? c->op != ELEMENT_DELETE : c->op != ELEMENT_ADD;
+}
+
+/* One list of a request, of this family. */
+static void request_list(struct elements *e, const struct request *r, int family,
+                         enum list_kind kind, struct nlmsghdr **last) {
     struct list l = {0};
+    bool add = kind != LIST_DELETE;
     for (uint32_t i = 0; i < r->count; i++) {
         const struct change *c = &e->changes[r->first + i];
-        if (c->key.client.family != family) continue;
-        if (c->op == (add ? ELEMENT_DELETE : ELEMENT_ADD)) continue;
+        if (c->key.client.family != family || !list_takes(kind, c)) continue;
         if (l.message && l.message->nlmsg_len > LIST_BYTES_MAX) list_end(e, &l, last);
-        if (!l.message) list_begin(e, &l, add, true, family);
-        element_put(e, l.message, c, add, true);
+        if (!l.message) list_begin(e, &l, add, kind == LIST_ADD, family);
+        element_put(e, l.message, c, add, kind == LIST_ADD);
     }
     list_end(e, &l, last);
 }
@@ -275,23 +284,35 @@ static int batch_reserve(struct elements *e, size_t changes, size_t requests) {
 }
 
 static int batch_send(struct elements *e, struct nlmsghdr *last) {
+    if (!last) return 0; /* nothing to change */
     batch_end(e, last);
     int error = netlink_batch(&e->netlink, e->batch, e->batch_used, last->nlmsg_seq, NULL);
     if (error == 0) e->transactions++;
     return error;
 }
 
-/* All requests in one transaction, believing what the ledger believes. */
+/* Notes which mark the kernel has, so that an add of it is a no-op. */
+static void change_look(struct elements *e, struct change *c) {
+    struct element element;
+    int found = elements_get(e, &c->key, &element);
+    if (found == 1) c->now = element.mark;
+    /* One that is not there takes any mark for the moment. */
+    else c->now = c->mark ? c->mark : UINT32_MAX;
+    c->absent = c->op == ELEMENT_DELETE && found == 0;
+}
+
+/* All requests in one transaction, believing what the caller believes. */
 static int group_send(struct elements *e) {
     struct nlmsghdr *last = NULL;
     int error = batch_reserve(e, e->changes_used, e->requests_used);
     if (error < 0) return error;
+    for (size_t i = 0; i < e->changes_used; i++)
+        if (e->changes[i].now == 0) change_look(e, &e->changes[i]);
     batch_start(e);
     for (unsigned i = 0; i < e->requests_used; i++)
-        for (int family = 4; family <= 6; family += 2) {
-            request_list(e, &e->requests[i], family, false, &last);
-            request_list(e, &e->requests[i], family, true, &last);
-        }
+        for (int family = 4; family <= 6; family += 2)
+            for (enum list_kind kind = LIST_ENSURE; kind <= LIST_ADD; kind++)
+                request_list(e, &e->requests[i], family, kind, &last);
     return batch_send(e, last);
 }
 
@@ -303,64 +324,21 @@ static void single_put(struct elements *e, const struct change *c, bool add, boo
     list_end(e, &l, last);
 }
 
-static int mark_take(void *ctx, const struct nlmsghdr *m);
-
-/* The mark under which the kernel has the element, or the change's own when it has none. */
-static void mark_find(struct elements *e, struct change *c) {
-    uint64_t space[32];
-    struct nlmsghdr *m = mnl_nlmsg_put_header(space);
-    struct nfgenmsg *g = mnl_nlmsg_put_extra_header(m, sizeof *g);
-    m->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSETELEM;
-    *g = (struct nfgenmsg){.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
-    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_TABLE, RULESET_TABLE);
-    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_SET, c->key.client.family == 4 ? "open4" : "open6");
-    struct nlattr *list = mnl_attr_nest_start(m, NFTA_SET_ELEM_LIST_ELEMENTS);
-    struct nlattr *nest = mnl_attr_nest_start(m, NFTA_LIST_ELEM);
-    key_put(m, &c->key);
-    mnl_attr_nest_end(m, nest);
-    mnl_attr_nest_end(m, list);
-    uint32_t mark = 0;
-    if (netlink_query(&e->netlink, m, mark_take, &mark) < 0) mark = 0;
-    c->now = mark != 0 ? mark : c->mark != 0 ? c->mark : UINT32_MAX;
-}
-
-/* Add, delete, add, change by change: right whatever the kernel holds, even if the element runs out
- * at this moment. The first add makes sure that the delete finds something; where the element lives
- * it must repeat the element's mark to be taken, and is a no-op that needs no room. */
+/* Add, delete, add, change by change, so that even a key that comes twice is right. */
 static int request_send(struct elements *e, const struct request *r) {
     struct nlmsghdr *last = NULL;
     int error = batch_reserve(e, r->count, 1);
     if (error < 0) return error;
-    for (uint32_t i = 0; i < r->count; i++) mark_find(e, &e->changes[r->first + i]);
+    for (uint32_t i = 0; i < r->count; i++) change_look(e, &e->changes[r->first + i]);
     batch_start(e);
     for (uint32_t i = 0; i < r->count; i++) {
         const struct change *c = &e->changes[r->first + i];
+        if (c->absent) continue;
         single_put(e, c, true, false, false, &last);
         single_put(e, c, false, false, false, &last);
         if (c->op != ELEMENT_DELETE) single_put(e, c, true, true, true, &last);
     }
     return batch_send(e, last);
-}
-
-/* Deletes alone must succeed on a full map too, so they cannot begin with an add. That the element
- * or the whole map is absent is what was asked for. */
-static int request_delete(struct elements *e, const struct request *r) {
-    int result = 0, error = batch_reserve(e, 1, 1);
-    if (error < 0) return error;
-    for (uint32_t i = 0; i < r->count; i++) {
-        struct nlmsghdr *last = NULL;
-        batch_start(e);
-        single_put(e, &e->changes[r->first + i], false, false, false, &last);
-        error = batch_send(e, last);
-        if (error < 0 && error != -ENOENT && result == 0) result = error;
-    }
-    return result;
-}
-
-static bool request_only_deletes(const struct elements *e, const struct request *r) {
-    for (uint32_t i = 0; i < r->count; i++)
-        if (e->changes[r->first + i].op != ELEMENT_DELETE) return false;
-    return true;
 }
 
 int elements_commit(struct elements *e) {
@@ -378,7 +356,6 @@ int elements_commit(struct elements *e) {
         struct request *r = &e->requests[i];
         if (error < 0) {
             if (r->count == 0) r->result = 0;
-            else if (request_only_deletes(e, r)) r->result = request_delete(e, r);
             else r->result = request_send(e, r);
         }
         if (r->result == 0) done++;
@@ -391,7 +368,17 @@ int elements_result(const struct elements *e, unsigned request) {
     return request < e->committed ? e->requests[request].result : -EINVAL;
 }
 
-/* ---- dump -------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static struct nlmsghdr *query_head(uint64_t space[32], int family) {
+    struct nlmsghdr *m = mnl_nlmsg_put_header(space);
+    struct nfgenmsg *g = mnl_nlmsg_put_extra_header(m, sizeof *g);
+    m->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSETELEM;
+    *g = (struct nfgenmsg){.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_TABLE, RULESET_TABLE);
+    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_SET, family == 4 ? "open4" : "open6");
+    return m;
+}
 
 struct dump {
     element_fn fn;
@@ -467,31 +454,48 @@ static int dump_message(void *ctx, const struct nlmsghdr *m) {
     return 0;
 }
 
-static int mark_take(void *ctx, const struct nlmsghdr *m) {
+struct get {
+    struct element element;
+    int family;
+    bool found;
+};
+
+static int get_take(void *ctx, const struct nlmsghdr *m) {
+    struct get *g = ctx;
     const struct nlattr *list, *a;
     mnl_attr_for_each(list, m, sizeof(struct nfgenmsg)) {
         if (mnl_attr_get_type(list) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
         mnl_attr_for_each_nested(a, list) {
-            struct element element = {0};
-            /* Of one that has run out too: until it is collected its mark may still count. */
-            (void)element_read(a, 0, &element);
-            *(uint32_t *)ctx = element.mark;
+            g->element = (struct element){0};
+            g->found = element_read(a, g->family, &g->element);
         }
     }
     return 0;
 }
 
+int elements_get(struct elements *e, const struct element_key *key, struct element *ret) {
+    struct get g = {.family = key->client.family};
+    uint64_t space[32];
+    struct nlmsghdr *m = query_head(space, key->client.family);
+    struct nlattr *list = mnl_attr_nest_start(m, NFTA_SET_ELEM_LIST_ELEMENTS);
+    struct nlattr *nest = mnl_attr_nest_start(m, NFTA_LIST_ELEM);
+    key_put(m, key);
+    mnl_attr_nest_end(m, nest);
+    mnl_attr_nest_end(m, list);
+    int error = netlink_query(&e->netlink, m, get_take, &g);
+    /* The kernel says -ENOENT for a missing element as well as for a missing map. */
+    if (error == -ENOENT) return 0;
+    if (error < 0) return error;
+    if (!g.found) return 0;
+    *ret = g.element;
+    return 1;
+}
+
 int elements_dump(struct elements *e, int family, element_fn fn, void *ctx) {
     struct dump d = {.fn = fn, .ctx = ctx, .family = family};
     uint64_t space[32];
-    struct nlmsghdr *m = mnl_nlmsg_put_header(space);
-    struct nfgenmsg *g = mnl_nlmsg_put_extra_header(m, sizeof *g);
-
-    m->nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSETELEM;
+    struct nlmsghdr *m = query_head(space, family);
     m->nlmsg_flags = NLM_F_DUMP;
-    *g = (struct nfgenmsg){.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
-    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_TABLE, RULESET_TABLE);
-    mnl_attr_put_strz(m, NFTA_SET_ELEM_LIST_SET, family == 4 ? "open4" : "open6");
     int error = netlink_query(&e->netlink, m, dump_message, &d);
     return error < 0 ? error : d.count;
 }

@@ -35,7 +35,7 @@ struct flows *flows_new(uint32_t max, struct names *names, const uint8_t key[HAS
     struct flows *f = calloc(1, sizeof *f);
     if (!f) return NULL;
     uint32_t buckets = BUCKETS_MIN;
-    while (buckets < max && buckets < 1u << 31) buckets *= 2;
+    while (buckets < max) buckets *= 2;
     f->names = names;
     f->mask = buckets - 1;
     memcpy(f->key, key, HASH_KEY_SIZE);

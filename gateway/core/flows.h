@@ -21,7 +21,7 @@ struct flow {
     bool revoked;           /* its end is our doing */
 };
 
-/* Room for `max` flows; more are not tracked. NULL when out of memory. `names` outlives it. */
+/* Room for `max` (below 2^31) flows; more are not tracked. NULL when out of memory. `names` outlives it. */
 struct flows *flows_new(uint32_t max, struct names *names, const uint8_t key[HASH_KEY_SIZE]);
 struct flows *flows_free(struct flows *f); /* takes NULL, returns NULL */
 

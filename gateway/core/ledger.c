@@ -78,7 +78,7 @@ struct ledger *ledger_new(uint32_t max, struct names *names, const uint8_t key[H
     struct ledger *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     uint32_t buckets = BUCKETS_MIN;
-    while (buckets < max && buckets < 1u << 31) buckets *= 2;
+    while (buckets < max) buckets *= 2;
     l->names = names;
     l->mask = buckets - 1;
     l->second = now / USEC_PER_SEC;

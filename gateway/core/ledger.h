@@ -35,7 +35,7 @@ struct ledger_claim {
     struct name_ref *name; /* borrowed: lives as long as the claim */
 };
 
-/* Room for `max` claims. NULL when out of memory. `names` outlives the ledger. */
+/* Room for `max` (below 2^31) claims. NULL when out of memory. `names` outlives the ledger. */
 struct ledger *ledger_new(uint32_t max, struct names *names, const uint8_t key[HASH_KEY_SIZE],
                           usec_t now);
 struct ledger *ledger_free(struct ledger *l); /* takes NULL, returns NULL */

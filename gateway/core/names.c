@@ -58,8 +58,7 @@ struct names *names_free(struct names *n) {
 
 static struct name_ref *find(const struct names *n, const struct name *name, uint64_t hash) {
     struct name_ref *r = n->buckets[hash & (n->bucket_count - 1)];
-    while (r && (r->hash != hash || r->length != name->length ||
-                 memcmp(r->wire, name->wire, name->length) != 0))
+    while (r && (r->length != name->length || memcmp(r->wire, name->wire, name->length) != 0))
         r = r->next;
     return r;
 }

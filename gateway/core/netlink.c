@@ -17,7 +17,7 @@ static void buffer_set(int fd, int size) {
 }
 
 int netlink_open(struct netlink *ret, int protocol, uint32_t groups, int buffer) {
-    struct netlink n = {.fd = -1};
+    struct netlink n = {.fd = -1, .protocol = protocol, .groups = groups, .buffer = buffer};
     int on = 1, error;
 
     n.reply = malloc(NETLINK_REPLY_MAX);
@@ -137,7 +137,6 @@ struct query {
     bool done, interrupted;
 };
 
-/* After a failure the rest of a dump is still read: an unfinished one would make the next -EBUSY. */
 static void query_take(struct query *q, const struct nlmsghdr *m) {
     if (m->nlmsg_seq != q->sequence) return;
     if (m->nlmsg_flags & NLM_F_DUMP_INTR) q->interrupted = true;
@@ -149,6 +148,19 @@ static void query_take(struct query *q, const struct nlmsghdr *m) {
         int code = q->fn(q->ctx, m);
         if (code < 0) q->result = code;
     }
+}
+
+/* The rest of a dump of a large map costs as much as the whole, and an unfinished one would make the
+ * next -EBUSY; closing the socket ends it at once. */
+static int query_abandon(struct netlink *n, int result) {
+    struct netlink fresh;
+    uint32_t sequence = n->sequence;
+    int error = netlink_open(&fresh, n->protocol, n->groups, n->buffer);
+    if (error < 0) return error;
+    netlink_close(n);
+    *n = fresh;
+    n->sequence = sequence;
+    return result;
 }
 
 int netlink_query(struct netlink *n, struct nlmsghdr *message, netlink_fn fn, void *ctx) {
@@ -169,6 +181,7 @@ int netlink_query(struct netlink *n, struct nlmsghdr *message, netlink_fn fn, vo
         for (const struct nlmsghdr *m = (void *)n->reply; mnl_nlmsg_ok(m, left);
              m = mnl_nlmsg_next(m, &left))
             query_take(&q, m);
+        if (q.result < 0 && !q.done && n->groups == 0) return query_abandon(n, q.result);
     }
     if (q.result < 0) return q.result;
     return q.interrupted ? -EINTR : 0;

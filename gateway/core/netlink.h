@@ -16,6 +16,8 @@ struct netlink {
     int fd;
     struct mnl_socket *socket;
     uint32_t port, sequence;
+    int protocol, buffer;
+    uint32_t groups;
     uint8_t *reply; /* NETLINK_REPLY_MAX bytes */
 };
 
@@ -50,7 +52,8 @@ int netlink_request(struct netlink *n, struct nlmsghdr *message);
 /* Handles one message; negative ends the reading with that value. */
 typedef int (*netlink_fn)(void *ctx, const struct nlmsghdr *message);
 /* Sends a request (NLM_F_DUMP or a plain get, set by the caller) and gives each message of the
- * reply to `fn`. 0; -EINTR when the kernel says that the dump is inconsistent (what `fn` saw must
+ * reply to `fn`. When that ends a dump early, the socket is opened anew instead of reading the rest
+ * (not for sockets with groups: these read on). 0; -EINTR when the kernel says that the dump is inconsistent (what `fn` saw must
  * be thrown away; ask again); -ENOBUFS; -errno, or what `fn` returned. */
 int netlink_query(struct netlink *n, struct nlmsghdr *message, netlink_fn fn, void *ctx);
 /* Reads what waits on an event socket: at most `limit` datagrams. Number of messages given to

@@ -16,7 +16,8 @@
 #define TRIES 10          /* dumps while somebody keeps changing the map */
 #define SLACK (2 * USEC_PER_SEC) /* kernel and ledger may differ by that much */
 #define EVERY (60 * USEC_PER_SEC)
-#define EVERY_OPENINGS 65536u /* the time between comparisons grows with the size of the maps */
+#define EVERY_OPENINGS 65536u
+#define SOON_OPENINGS 4096u
 
 struct comparing {
     struct core *core;
@@ -149,8 +150,12 @@ static int compare_elements(struct comparing *k, uint64_t *ret_strays, uint32_t 
     return -EIO;
 }
 
-usec_t reconcile_due(const struct core *c) {
-    return c->compared + EVERY * (1 + ledger_openings(c->ledger, 0) / EVERY_OPENINGS);
+/* Comparing takes time by the number of openings, so a host on which other tables change all the
+ * time, or with very many openings, gets it less often. */
+bool reconcile_wanted(const struct core *c, usec_t now) {
+    uint32_t openings = ledger_openings(c->ledger, 0);
+    if (c->compare) return now >= c->compared + CORE_TICK * (openings / SOON_OPENINGS);
+    return now >= c->compared + EVERY * (1 + openings / EVERY_OPENINGS);
 }
 
 bool reconcile_compare(struct core *c) {

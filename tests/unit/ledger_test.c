@@ -1,5 +1,6 @@
 /* ledger_test.c: the ledger of openings, by hand and against a plain list. */
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -13,6 +14,27 @@
 #define START (1000 * SEC)
 
 static const uint8_t hash_key[HASH_KEY_SIZE] = {1, 2, 3};
+
+/* How many allocations still succeed; negative: all. Check allocates too, so no assertion while it
+ * is set. */
+static int memory_left = -1;
+
+static bool memory_gives(void) {
+    if (memory_left < 0) return true;
+    return memory_left > 0 && memory_left-- > 0;
+}
+
+void *calloc(size_t count, size_t size) {
+    static void *(*next)(size_t, size_t);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "calloc");
+    return memory_gives() ? next(count, size) : NULL;
+}
+
+void *malloc(size_t size) {
+    static void *(*next)(size_t);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "malloc");
+    return memory_gives() ? next(size) : NULL;
+}
 
 struct setup {
     struct names *names;
@@ -295,6 +317,27 @@ START_TEST(bounded) {
 }
 END_TEST
 
+/* More clients than chains: neighbours in a chain are not mixed up. */
+START_TEST(many_clients) {
+    struct setup s = setup_of(4000);
+    struct ledger_claim c;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (unsigned i = 0; i < 4000; i++) {
+            struct ledger_key k = key_of("10.64.0.0", R4, 6, 443);
+            k.client.bytes[2] = (uint8_t)(i >> 8);
+            k.client.bytes[3] = (uint8_t)i;
+            if (pass == 0) put(&s, &k, "a.example", i + 1, START + SEC);
+            ck_assert(ledger_shown(s.l, &k, NULL, &c));
+            ck_assert_uint_eq(c.mark, i + 1);
+            ck_assert_uint_eq(ledger_client_claims(s.l, &k.client), 1);
+            if (pass == 1) ck_assert(ledger_remove(s.l, &k, c.name));
+        }
+    }
+    ck_assert_uint_eq(ledger_claims(s.l), 0);
+    teardown(&s);
+}
+END_TEST
+
 START_TEST(rounds) {
     struct setup s = setup_of(4);
     struct ledger_key k = key_of(C4, R4, 6, 1), absent = key_of(C4, R4, 6, 2);
@@ -540,6 +583,67 @@ START_TEST(names_are_kept_once) {
 }
 END_TEST
 
+/* Each allocation fails in turn: nothing is lost or half done, and it works when there is memory. */
+START_TEST(memory_runs_out) {
+    int made = 0;
+    for (int left = 0; made == 0 && left < 30; left++) {
+        ck_assert_int_ge(sodium_init(), 0);
+        memory_left = left;
+        struct names *names = names_new(hash_key);
+        struct ledger *l = names ? ledger_new(16, names, hash_key, START) : NULL;
+        memory_left = -1;
+        made += l != NULL;
+        ledger_free(l);
+        names_free(names);
+    }
+    ck_assert_int_eq(made, 1);
+    struct setup s = setup_of(16);
+    struct ledger_key k = key_of(C4, R4, 6, 443);
+    struct ledger_claim c;
+    struct name n = name_of("a.example");
+    struct slab slab;
+    memory_left = 0;
+    struct name_ref *ref = names_get(s.names, &n);
+    int made_slab = slab_make(&slab, 16, 16);
+    memory_left = -1;
+    ck_assert_ptr_null(ref);
+    ck_assert_int_eq(made_slab, -ENOMEM);
+    ref = names_get(s.names, &n);
+    int failed = 0;
+    for (;;) { /* what a failed call got is there for the next: one more each time */
+        memory_left = failed ? 1 : 0;
+        int r = ledger_reserve(s.l, 1);
+        memory_left = -1;
+        if (r == 0) break;
+        ck_assert_int_eq(r, -ENOMEM);
+        failed++;
+    }
+    ck_assert_int_eq(failed, 4);
+    memory_left = 0;
+    int put_one = ledger_put(s.l, &k, ref, 1, START + SEC);
+    memory_left = -1;
+    ck_assert_int_eq(put_one, 0); /* as was promised */
+    ck_assert(ledger_shown(s.l, &k, NULL, &c));
+    names_drop(s.names, ref);
+    teardown(&s);
+    /* Names that find no memory for more buckets go on in longer chains. */
+    struct names *names = names_new(hash_key);
+    for (unsigned i = 0; i < 65536; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "n%u.example", i);
+        n = name_of(text);
+        ck_assert_ptr_nonnull(names_get(names, &n));
+    }
+    struct name over = name_of("over.example");
+    memory_left = 1; /* for the name, not for the buckets */
+    ref = names_get(names, &over);
+    memory_left = -1;
+    ck_assert_ptr_nonnull(ref);
+    ck_assert_ptr_eq(names_find(names, &over), ref);
+    names_free(names);
+}
+END_TEST
+
 START_TEST(slab_numbers) {
     struct slab s;
     ck_assert_int_eq(slab_make(&s, 16, SLAB_CHUNK + 2), 0);
@@ -572,11 +676,13 @@ int main(void) {
     tcase_add_test(t, expiry_after_sleep);
     tcase_add_test(t, addresses_by_age);
     tcase_add_test(t, bounded);
+    tcase_add_test(t, many_clients);
     tcase_add_test(t, rounds);
     tcase_add_test(t, paging);
     tcase_add_test(t, against_a_list);
     tcase_add_test(t, a_million);
     tcase_add_test(t, names_are_kept_once);
+    tcase_add_test(t, memory_runs_out);
     tcase_add_test(t, slab_numbers);
     Suite *s = suite_create("ledger");
     suite_add_tcase(s, t);
