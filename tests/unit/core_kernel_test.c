@@ -20,6 +20,12 @@ static int see(void *ctx, const struct element *element) {
     return 0;
 }
 
+static int stop(void *ctx, const struct element *element) {
+    (void)ctx;
+    (void)element;
+    return -ECANCELED;
+}
+
 static struct seen dumped(struct lab *l, int family) {
     struct seen s = {0};
     ck_assert_int_eq(elements_dump(l->elements, family, see, &s), (int)s.count);
@@ -102,13 +108,23 @@ START_TEST(refresh_extends) {
     c.op = ELEMENT_REFRESH;
     ck_assert_int_eq(lab_commit(&l, &c), 0);
     ck_assert_uint_gt(dumped(&l, 4).last.remaining_ms, 1900);
+    /* With another mark, told and not told. */
+    c.was = c.mark;
+    c.mark = 0x98;
+    ck_assert_int_eq(lab_commit(&l, &c), 0);
+    ck_assert_uint_eq(dumped(&l, 4).last.mark, 0x98);
     ck_assert_uint_eq(elements_retries(l.elements), 0);
+    c.was = 0;
+    c.mark = 0x97;
+    ck_assert_int_eq(lab_commit(&l, &c), 0);
+    ck_assert_uint_eq(dumped(&l, 4).last.mark, 0x97);
+    ck_assert_uint_eq(elements_retries(l.elements), 1);
     /* Believed absent, but it lives: longer, and shorter, and another mark. */
     c.op = ELEMENT_ADD;
     c.timeout_ms = 60000;
     c.mark = 0x99;
     ck_assert_int_eq(lab_commit(&l, &c), 0);
-    ck_assert_uint_eq(elements_retries(l.elements), 1);
+    ck_assert_uint_eq(elements_retries(l.elements), 2);
     ck_assert_uint_gt(dumped(&l, 4).last.remaining_ms, 58000);
     ck_assert_uint_eq(dumped(&l, 4).last.mark, 0x99);
     c.timeout_ms = 100;
@@ -123,6 +139,39 @@ START_TEST(refresh_extends) {
     struct seen s = dumped(&l, 4);
     ck_assert_uint_eq(s.count, 1);
     ck_assert_uint_gt(s.last.remaining_ms, 4500);
+    ck_assert_uint_eq(elements_retries(l.elements), 3);
+    lab_stop(&l);
+}
+END_TEST
+
+/* One key, and a dump that ends early: the next one begins at once. */
+START_TEST(element_get) {
+    struct lab l;
+    struct element e;
+    lab_start(&l);
+    struct element_change c = lab_change(ELEMENT_ADD, AGENT6, REMOTE6, IPPROTO_TCP, 443, 50000);
+    ck_assert_int_eq(elements_get(l.elements, &c.key, &e), 0);
+    ck_assert_int_eq(lab_commit(&l, &c), 0);
+    ck_assert_int_eq(elements_get(l.elements, &c.key, &e), 1);
+    ck_assert_uint_eq(e.mark, c.mark);
+    ck_assert_mem_eq(&e.key, &c.key, sizeof c.key);
+    c.key.port++;
+    ck_assert_int_eq(elements_get(l.elements, &c.key, &e), 0);
+    c.timeout_ms = 50;
+    ck_assert_int_eq(lab_commit(&l, &c), 0);
+    nap(100);
+    ck_assert_int_eq(elements_get(l.elements, &c.key, &e), 0);
+    elements_begin(l.elements);
+    elements_request(l.elements);
+    for (unsigned i = 0; i < 2000; i++) {
+        struct element_change many = lab_change(ELEMENT_ADD, AGENT6, REMOTE6, IPPROTO_UDP,
+                                                (uint16_t)(1 + i), 50000);
+        ck_assert_int_eq(elements_put(l.elements, &many), 0);
+    }
+    ck_assert_int_eq(elements_commit(l.elements), 1);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(elements_dump(l.elements, 6, stop, NULL), -ECANCELED);
+    ck_assert_uint_eq(dumped(&l, 6).count, 2001);
     lab_stop(&l);
 }
 END_TEST
@@ -943,7 +992,8 @@ END_TEST
 #define TEST(name) {#name, name}
 int main(void) {
     const struct lab_test tests[] = {
-        TEST(element_comes_back), TEST(element_names), TEST(refresh_extends), TEST(opening_expires),
+        TEST(element_comes_back), TEST(element_names), TEST(refresh_extends), TEST(element_get),
+        TEST(opening_expires),
         TEST(group_results), TEST(full_map), TEST(no_table), TEST(bad_changes), TEST(large_group),
         TEST(reload_keeps), TEST(reload_is_seamless), TEST(tampering), TEST(closed_at_boot),
         TEST(bad_names_stay_out), TEST(refused_ruleset), TEST(barrier_holds),
