@@ -24,7 +24,7 @@ struct entry {
     size_t bytes;
     struct vetted *vetted; /* NULL: a failure */
     enum reason reason;
-    uint32_t lifetime;  /* seconds it was given */
+    uint32_t lifetime; /* seconds it was given */
     uint32_t heap_slot;
     uint16_t type;
     uint8_t length;
@@ -42,7 +42,7 @@ struct cache {
     uint64_t hits, failure_hits, misses, evicted;
 };
 
-/* ---- heap --------------------------------------------------------------------------------------- */
+/* ---- heap ------------------------------------------------------------------------------------ */
 
 static void heap_set(struct cache *c, uint32_t slot, struct entry *e) {
     c->heap[slot] = e;
@@ -58,19 +58,16 @@ static void heap_rise(struct cache *c, uint32_t slot, struct entry *e) {
 static void heap_sink(struct cache *c, uint32_t slot, struct entry *e) {
     for (;;) {
         uint32_t child = 2 * slot + 1;
-        if (child >= c->count)
-            break;
-        if (child + 1 < c->count && c->heap[child + 1]->retired < c->heap[child]->retired)
-            child++;
-        if (c->heap[child]->retired >= e->retired)
-            break;
+        if (child >= c->count) break;
+        if (child + 1 < c->count && c->heap[child + 1]->retired < c->heap[child]->retired) child++;
+        if (c->heap[child]->retired >= e->retired) break;
         heap_set(c, slot, c->heap[child]);
         slot = child;
     }
     heap_set(c, slot, e);
 }
 
-/* ---- entries ------------------------------------------------------------------------------------ */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct cache *c, const struct name *name, uint16_t type) {
     uint8_t key[NAME_WIRE_MAX + 2];
@@ -103,8 +100,7 @@ static void use_link(struct cache *c, struct entry *e) {
 
 static void entry_drop(struct cache *c, struct entry *e) {
     struct entry **link = &c->buckets[e->hash & c->mask];
-    while (*link != e)
-        link = &(*link)->next;
+    while (*link != e) link = &(*link)->next;
     *link = e->next;
     use_unlink(c, e);
     struct entry *last = c->heap[--c->count];
@@ -121,10 +117,8 @@ static void entry_drop(struct cache *c, struct entry *e) {
 static void make_room(struct cache *c, size_t bytes, usec_t now) {
     while (c->count == c->limit || c->bytes + bytes > c->bytes_limit) {
         struct entry *e = c->heap[0];
-        if (e->retired > now)
-            e = c->oldest;
-        if (e->expiry > now)
-            c->evicted++;
+        if (e->retired > now) e = c->oldest;
+        if (e->expiry > now) c->evicted++;
         entry_drop(c, e);
     }
 }
@@ -133,11 +127,9 @@ static int entry_add(struct cache *c, const struct name *name, uint16_t type, us
                      const struct entry *like) {
     size_t bytes = sizeof(struct entry) + name->length + ENTRY_OVERHEAD +
                    (like->vetted ? vetted_bytes(like->vetted) : 0);
-    if (bytes > c->bytes_limit)
-        return -ENOSPC;
+    if (bytes > c->bytes_limit) return -ENOSPC;
     struct entry *e = malloc(sizeof *e + name->length);
-    if (!e)
-        return -ENOMEM;
+    if (!e) return -ENOMEM;
     make_room(c, bytes, now);
     *e = *like;
     e->hash = hash_of(c, name, type);
@@ -145,8 +137,7 @@ static int entry_add(struct cache *c, const struct name *name, uint16_t type, us
     e->type = type;
     e->length = name->length;
     memcpy(e->name, name->wire, name->length);
-    if (e->vetted)
-        vetted_ref(e->vetted);
+    if (e->vetted) vetted_ref(e->vetted);
     e->next = c->buckets[e->hash & c->mask];
     c->buckets[e->hash & c->mask] = e;
     use_link(c, e);
@@ -155,22 +146,19 @@ static int entry_add(struct cache *c, const struct name *name, uint16_t type, us
     return 0;
 }
 
-/* ---- the cache ---------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 struct cache *cache_new(uint32_t entries, size_t bytes) {
     struct cache *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
+    if (!c) return NULL;
     c->limit = entries > 0 ? entries : 1;
     c->bytes_limit = bytes;
     size_t buckets = 16;
-    while (buckets < c->limit)
-        buckets *= 2;
+    while (buckets < c->limit) buckets *= 2;
     c->mask = buckets - 1;
     c->buckets = calloc(buckets, sizeof(struct entry *));
     c->heap = calloc(c->limit, sizeof(struct entry *));
-    if (!c->buckets || !c->heap)
-        return cache_free(c);
+    if (!c->buckets || !c->heap) return cache_free(c);
     random_bytes(c->key, sizeof c->key);
     return c;
 }
@@ -179,8 +167,7 @@ enum cache_hit cache_find(struct cache *c, const struct name *name, uint16_t typ
                           struct cache_found *ret) {
     struct entry *e = entry_find(c, name, type);
     if (!e || e->expiry <= now) {
-        if (e && e->retired <= now)
-            entry_drop(c, e);
+        if (e && e->retired <= now) entry_drop(c, e);
         c->misses++;
         return CACHE_MISS;
     }
@@ -199,20 +186,20 @@ enum cache_hit cache_find(struct cache *c, const struct name *name, uint16_t typ
 int cache_put(struct cache *c, const struct name *name, uint16_t type, struct vetted *vetted,
               uint32_t lifetime, usec_t now) {
     struct entry *old = entry_find(c, name, type);
-    if (old)
-        entry_drop(c, old);
-    if (lifetime == 0)
-        return 0;
+    if (old) entry_drop(c, old);
+    if (lifetime == 0) return 0;
     usec_t expiry = now + lifetime * USEC_PER_SEC;
-    struct entry like = {.vetted = vetted, .reason = REASON_ALLOWED, .lifetime = lifetime,
-                         .expiry = expiry, .retired = expiry};
+    struct entry like = {.vetted = vetted,
+                         .reason = REASON_ALLOWED,
+                         .lifetime = lifetime,
+                         .expiry = expiry,
+                         .retired = expiry};
     return entry_add(c, name, type, now, &like);
 }
 
 /* RFC 9520 section 3.2: back off while it goes on failing. */
 static uint32_t failure_lifetime(const struct entry *last, usec_t now) {
-    if (!last || last->vetted || last->retired <= now)
-        return CACHE_FAILURE_MIN;
+    if (!last || last->vetted || last->retired <= now) return CACHE_FAILURE_MIN;
     return last->lifetime > CACHE_FAILURE_MAX / 2 ? CACHE_FAILURE_MAX : 2 * last->lifetime;
 }
 
@@ -221,33 +208,33 @@ int cache_put_failure(struct cache *c, const struct name *name, uint16_t type, e
     if (!reason_valid((uint32_t)reason) || reason_answer((uint32_t)reason) != ANSWER_FAIL)
         return -EINVAL;
     struct entry *old = entry_find(c, name, type);
-    if (old && old->expiry > now)
-        return 0;
+    if (old && old->expiry > now) return 0;
     uint32_t lifetime = failure_lifetime(old, now);
-    if (old)
-        entry_drop(c, old);
+    if (old) entry_drop(c, old);
     usec_t expiry = now + lifetime * USEC_PER_SEC;
-    struct entry like = {.reason = reason, .lifetime = lifetime, .expiry = expiry,
+    struct entry like = {.reason = reason,
+                         .lifetime = lifetime,
+                         .expiry = expiry,
                          .retired = expiry + CACHE_FAILURE_MAX * USEC_PER_SEC};
     return entry_add(c, name, type, now, &like);
 }
 
 void cache_flush(struct cache *c) {
-    while (c->oldest)
-        entry_drop(c, c->oldest);
+    while (c->oldest) entry_drop(c, c->oldest);
 }
 
 void cache_stats(const struct cache *c, struct cache_stats *ret) {
-    *ret = (struct cache_stats){.entries = c->count, .bytes = c->bytes, .hits = c->hits,
-                                .failure_hits = c->failure_hits, .misses = c->misses,
+    *ret = (struct cache_stats){.entries = c->count,
+                                .bytes = c->bytes,
+                                .hits = c->hits,
+                                .failure_hits = c->failure_hits,
+                                .misses = c->misses,
                                 .evicted = c->evicted};
 }
 
 struct cache *cache_free(struct cache *c) {
-    if (!c)
-        return NULL;
-    if (c->heap)
-        cache_flush(c);
+    if (!c) return NULL;
+    if (c->heap) cache_flush(c);
     free(c->buckets);
     free(c->heap);
     free(c);

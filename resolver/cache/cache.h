@@ -51,8 +51,8 @@ enum cache_hit cache_find(struct cache *c, const struct name *name, uint16_t typ
 int cache_put(struct cache *c, const struct name *name, uint16_t type, struct vetted *vetted,
               uint32_t lifetime, usec_t now);
 
-/* Notes that resolving failed, for CACHE_FAILURE_MIN seconds, twice as long each time it fails again
- * within CACHE_FAILURE_MAX seconds after the last note ran out. `reason` must be one that is
+/* Notes that resolving failed, for CACHE_FAILURE_MIN seconds, twice as long each time it fails
+ * again within CACHE_FAILURE_MAX seconds after the last note ran out. `reason` must be one that is
  * answered with SERVFAIL (-EINVAL otherwise): a failure says nothing about the name. A live answer
  * is not displaced, and a live failure neither extended nor doubled (queries in flight at the same
  * time fail together). 0, -EINVAL, -ENOMEM or -ENOSPC. */

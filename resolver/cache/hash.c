@@ -1,7 +1,9 @@
 /* hash.c: SipHash-2-4. */
 #include "resolver/cache/hash.h"
 
-static uint64_t rotate(uint64_t v, unsigned by) { return v << by | v >> (64 - by); }
+static uint64_t rotate(uint64_t v, unsigned by) {
+    return v << by | v >> (64 - by);
+}
 
 static void rounds(uint64_t v[4], unsigned count) {
     for (unsigned i = 0; i < count; i++) {
@@ -21,8 +23,7 @@ static void rounds(uint64_t v[4], unsigned count) {
 /* Up to eight octets, little endian. */
 static uint64_t word(const uint8_t *data, size_t size) {
     uint64_t w = 0;
-    for (size_t i = 0; i < size; i++)
-        w |= (uint64_t)data[i] << (8 * i);
+    for (size_t i = 0; i < size; i++) w |= (uint64_t)data[i] << (8 * i);
     return w;
 }
 
@@ -37,8 +38,7 @@ uint64_t hash_keyed(const uint64_t key[2], const uint8_t *data, size_t size) {
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
                      key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573};
     size_t at = 0;
-    for (; size - at >= 8; at += 8)
-        absorb(v, word(data + at, 8));
+    for (; size - at >= 8; at += 8) absorb(v, word(data + at, 8));
     absorb(v, word(data + at, size - at) | (uint64_t)size << 56);
     v[2] ^= 0xff;
     rounds(v, 4);

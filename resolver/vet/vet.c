@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASS_IN  1
-#define TYPE_SIG  24
-#define TYPE_NXT  30
-#define TYPE_RRSIG 46
-#define TYPE_NSEC 47
+#define CLASS_IN       1
+#define TYPE_SIG       24
+#define TYPE_NXT       30
+#define TYPE_RRSIG     46
+#define TYPE_NSEC      47
 #define VET_OTHERS_MAX 256 /* records of a non-address answer */
 
 struct vetted {
@@ -39,7 +39,9 @@ struct walk {
     uint32_t ttl;
 };
 
-static bool type_is_address(uint16_t type) { return type == TYPE_A || type == TYPE_AAAA; }
+static bool type_is_address(uint16_t type) {
+    return type == TYPE_A || type == TYPE_AAAA;
+}
 
 /* Types there is no answer to: 0, OPT, the query-only and meta types (RFC 6895 section 3.1), and
  * SVCB and HTTPS, whose hints would lead around the control. Policy turns these away long before;
@@ -55,8 +57,7 @@ static bool type_beside_cname(uint16_t type) {
 }
 
 static void ttl_lower(struct walk *w, uint32_t ttl) {
-    if (ttl < w->ttl)
-        w->ttl = ttl;
+    if (ttl < w->ttl) w->ttl = ttl;
 }
 
 /* RFC 6672 section 2.2: `name`, which is below `owner`, with that tail replaced by `target`. */
@@ -72,8 +73,7 @@ static bool name_substituted(const struct name *name, const struct name *owner,
 static int dnames_check(struct walk *w, const struct wire_record *cname) {
     for (unsigned i = 0; i < w->answer->count; i++) {
         const struct wire_record *r = &w->answer->records[i];
-        if (r->type != TYPE_DNAME || name_equal(&r->owner, w->at) ||
-            !name_within(w->at, &r->owner))
+        if (r->type != TYPE_DNAME || name_equal(&r->owner, w->at) || !name_within(w->at, &r->owner))
             continue;
         if (r->class != CLASS_IN || !cname ||
             !name_substituted(w->at, &r->owner, &r->target, &cname->target))
@@ -89,20 +89,16 @@ static int cname_find(struct walk *w, const struct wire_record **ret) {
     bool beside = false;
     for (unsigned i = 0; i < w->answer->count; i++) {
         const struct wire_record *r = &w->answer->records[i];
-        if (!name_equal(&r->owner, w->at))
-            continue;
-        if (r->class != CLASS_IN)
-            return -REASON_BAD_ANSWER;
+        if (!name_equal(&r->owner, w->at)) continue;
+        if (r->class != CLASS_IN) return -REASON_BAD_ANSWER;
         if (r->type == TYPE_CNAME) {
-            if (cname)
-                return -REASON_BAD_ANSWER;
+            if (cname) return -REASON_BAD_ANSWER;
             cname = r;
         } else if (!type_beside_cname(r->type)) {
             beside = true;
         }
     }
-    if (cname && beside)
-        return -REASON_BAD_ANSWER;
+    if (cname && beside) return -REASON_BAD_ANSWER;
     int error = dnames_check(w, cname);
     if (error == 0)
         *ret = w->type == TYPE_CNAME ? NULL : cname; /* who asks for the CNAME gets it */
@@ -111,11 +107,9 @@ static int cname_find(struct walk *w, const struct wire_record **ret) {
 
 /* Whether the name was on the chain before. */
 static bool name_visited(const struct walk *w, const struct name *name) {
-    if (name_equal(name, w->asked))
-        return true;
+    if (name_equal(name, w->asked)) return true;
     for (unsigned i = 0; i < w->chain_count; i++)
-        if (name_equal(name, w->chain[i].target))
-            return true;
+        if (name_equal(name, w->chain[i].target)) return true;
     return false;
 }
 
@@ -123,8 +117,7 @@ static int chain_follow(struct walk *w) {
     for (;;) {
         const struct wire_record *cname = NULL;
         int error = cname_find(w, &cname);
-        if (error < 0 || !cname)
-            return error;
+        if (error < 0 || !cname) return error;
         if (w->chain_count == VET_CHAIN_MAX || name_visited(w, &cname->target))
             return -REASON_BAD_ANSWER;
         w->chain[w->chain_count++] = (struct wire_hop){&cname->target, cname->ttl};
@@ -139,17 +132,14 @@ static int addr_take(struct walk *w, const struct wire_record *r) {
         return -REASON_BAD_ANSWER;
     ttl_lower(w, r->ttl);
     for (unsigned i = 0; i < w->addr_count; i++)
-        if (addr_equal(&w->addrs[i], &r->addr))
-            return 0;
-    if (w->addr_count == VET_ADDRS_MAX)
-        return -REASON_NAME_CAP;
+        if (addr_equal(&w->addrs[i], &r->addr)) return 0;
+    if (w->addr_count == VET_ADDRS_MAX) return -REASON_NAME_CAP;
     w->addrs[w->addr_count++] = r->addr;
     return 0;
 }
 
 static int other_take(struct walk *w, const struct wire_record *r) {
-    if (w->other_count == VET_OTHERS_MAX ||
-        r->rdata_size > VET_OTHERS_BYTES_MAX - w->others_bytes)
+    if (w->other_count == VET_OTHERS_MAX || r->rdata_size > VET_OTHERS_BYTES_MAX - w->others_bytes)
         return -REASON_BAD_ANSWER;
     ttl_lower(w, r->ttl);
     w->others_bytes += r->rdata_size;
@@ -164,14 +154,12 @@ static int end_take(struct walk *w) {
     for (unsigned i = 0; i < w->answer->count; i++) {
         const struct wire_record *r = &w->answer->records[i];
         int error = 0;
-        if (!name_equal(&r->owner, w->at))
-            continue;
+        if (!name_equal(&r->owner, w->at)) continue;
         if (address && type_is_address(r->type))
             error = addr_take(w, r);
         else if (!address && r->type == w->type)
             error = other_take(w, r);
-        if (error < 0)
-            return error;
+        if (error < 0) return error;
     }
     return 0;
 }
@@ -194,18 +182,23 @@ static struct vetted *vetted_make(const struct walk *w, enum vetted_kind kind) {
     _Static_assert(sizeof(struct vetted) % _Alignof(struct wire_record) == 0, "no padding");
     _Static_assert(sizeof(struct wire_record) % _Alignof(struct wire_hop) == 0, "no padding");
     struct vetted *v = malloc(block_size(w));
-    if (!v)
-        return NULL;
+    if (!v) return NULL;
     struct wire_record *others = (struct wire_record *)(v + 1);
     struct wire_hop *chain = (struct wire_hop *)(others + w->other_count);
     struct name *names = (struct name *)(chain + w->chain_count);
     struct addr *addrs = (struct addr *)(names + w->chain_count);
     uint8_t *octets = (uint8_t *)(addrs + w->addr_count);
 
-    *v = (struct vetted){.references = 1, .kind = kind, .ttl = w->ttl, .bytes = block_size(w),
-                         .chain_count = w->chain_count, .addr_count = w->addr_count,
+    *v = (struct vetted){.references = 1,
+                         .kind = kind,
+                         .ttl = w->ttl,
+                         .bytes = block_size(w),
+                         .chain_count = w->chain_count,
+                         .addr_count = w->addr_count,
                          .other_count = w->other_count,
-                         .chain = chain, .addrs = addrs, .others = others};
+                         .chain = chain,
+                         .addrs = addrs,
+                         .others = others};
     for (unsigned i = 0; i < w->chain_count; i++) {
         names[i] = *w->chain[i].target;
         chain[i] = (struct wire_hop){&names[i], w->chain[i].ttl};
@@ -221,34 +214,25 @@ static struct vetted *vetted_make(const struct walk *w, enum vetted_kind kind) {
 }
 
 static enum vetted_kind kind_of(const struct walk *w) {
-    if (w->answer->extended_rcode == RC_NXDOMAIN)
-        return VETTED_NXDOMAIN;
-    if (w->addr_count > 0)
-        return VETTED_ADDRS;
+    if (w->answer->extended_rcode == RC_NXDOMAIN) return VETTED_NXDOMAIN;
+    if (w->addr_count > 0) return VETTED_ADDRS;
     return w->other_count > 0 ? VETTED_OTHERS : VETTED_NODATA;
 }
 
 int vet_answer(const struct name *name, uint16_t type, const struct wire_answer *answer,
                struct vetted **ret) {
-    struct walk w = {.answer = answer, .asked = name, .type = type, .at = name,
-                     .ttl = UINT32_MAX};
-    if (!type_has_answer(type) || answer->truncated)
-        return -REASON_BAD_ANSWER;
+    struct walk w = {.answer = answer, .asked = name, .type = type, .at = name, .ttl = UINT32_MAX};
+    if (!type_has_answer(type) || answer->truncated) return -REASON_BAD_ANSWER;
     if (answer->extended_rcode != RC_NOERROR && answer->extended_rcode != RC_NXDOMAIN)
         return -REASON_UPSTREAM_ERROR;
     int error = chain_follow(&w);
-    if (error == 0)
-        error = end_take(&w);
-    if (error < 0)
-        return error;
+    if (error == 0) error = end_take(&w);
+    if (error < 0) return error;
     bool data = w.addr_count + w.other_count > 0;
-    if (data && answer->extended_rcode == RC_NXDOMAIN)
-        return -REASON_BAD_ANSWER;
-    if (!data)
-        negative_ttl(&w);
+    if (data && answer->extended_rcode == RC_NXDOMAIN) return -REASON_BAD_ANSWER;
+    if (!data) negative_ttl(&w);
     struct vetted *v = vetted_make(&w, kind_of(&w));
-    if (!v)
-        return -ENOMEM;
+    if (!v) return -ENOMEM;
     *ret = v;
     return 0;
 }
@@ -259,14 +243,19 @@ struct vetted *vetted_ref(struct vetted *v) {
 }
 
 struct vetted *vetted_unref(struct vetted *v) {
-    if (v && --v->references == 0)
-        free(v);
+    if (v && --v->references == 0) free(v);
     return NULL;
 }
 
-enum vetted_kind vetted_kind(const struct vetted *v) { return v->kind; }
-uint32_t vetted_ttl(const struct vetted *v) { return v->ttl; }
-size_t vetted_bytes(const struct vetted *v) { return v->bytes; }
+enum vetted_kind vetted_kind(const struct vetted *v) {
+    return v->kind;
+}
+uint32_t vetted_ttl(const struct vetted *v) {
+    return v->ttl;
+}
+size_t vetted_bytes(const struct vetted *v) {
+    return v->bytes;
+}
 
 unsigned vetted_chain(const struct vetted *v, const struct wire_hop **ret) {
     *ret = v->chain;

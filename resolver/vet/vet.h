@@ -23,9 +23,9 @@ enum vetted_kind { VETTED_ADDRS, VETTED_OTHERS, VETTED_NODATA, VETTED_NXDOMAIN }
 
 /* Judges an answer to (name, type). No answer to a meta type, ANY, SVCB or HTTPS passes, and no
  * truncated one. Follows the CNAME chain from `name`; records of other owners are ignored. Copies
- * what it keeps into one malloc()ed block, reference-counted from 1. Duplicate addresses are merged,
- * order is kept. The TTL is the smallest on the chain. A positive chain that ends without data is
- * NODATA. 0, -ENOMEM, or
+ * what it keeps into one malloc()ed block, reference-counted from 1. Duplicate addresses are
+ * merged, order is kept. The TTL is the smallest on the chain. A positive chain that ends without
+ * data is NODATA. 0, -ENOMEM, or
  *   -REASON_BAD_ANSWER: loop, over 8 hops, CNAME beside other data of the same owner, two CNAMEs of
  *     one owner, DNAME that does not produce the CNAME below it, class not IN, address of the wrong
  *     family, NXDOMAIN with data, other records over VET_OTHERS_BYTES_MAX or too many

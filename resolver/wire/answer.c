@@ -19,8 +19,7 @@ static int question_check(struct scan *s, uint16_t id, const struct name *name, 
     if (read16(s->bytes) != id || !(flags & FLAG_QR) || (flags & FLAG_OPCODE) != 0 ||
         read16(s->bytes + 4) != 1)
         return -EPROTO;
-    if (scan_name(s, s->size, &asked) < 0 || scan_left(s) < 4)
-        return -EBADMSG;
+    if (scan_name(s, s->size, &asked) < 0 || scan_left(s) < 4) return -EBADMSG;
     if (!name_equal(&asked, name) || read16(s->bytes + s->at) != type ||
         read16(s->bytes + s->at + 2) != CLASS_IN)
         return -EPROTO;
@@ -32,11 +31,9 @@ static int record_keep(const struct scan *s, const struct scan_record *r, struct
                        struct wire_record *ret) {
     uint8_t rdata[WIRE_RDATA_MAX];
     int size = scan_rdata(s, r, rdata, sizeof rdata);
-    if (size < 0)
-        return size;
+    if (size < 0) return size;
     uint8_t *copy = arena_alloc(arena, size > 0 ? (size_t)size : 1);
-    if (!copy)
-        return -ENOMEM;
+    if (!copy) return -ENOMEM;
     memcpy(copy, rdata, (size_t)size);
     ret->owner = r->owner;
     ret->type = r->type;
@@ -55,18 +52,14 @@ static int record_keep(const struct scan *s, const struct scan_record *r, struct
 
 static int answers_read(struct scan *s, unsigned count, struct arena *arena,
                         struct wire_answer *ret) {
-    if (count == 0)
-        return 0;
+    if (count == 0) return 0;
     struct wire_record *records = arena_alloc(arena, count * sizeof *records);
-    if (!records)
-        return -ENOMEM;
+    if (!records) return -ENOMEM;
     for (unsigned i = 0; i < count; i++) {
         struct scan_record r;
-        if (scan_record(s, &r) < 0 || r.type == LDNS_RR_TYPE_OPT)
-            return -EBADMSG;
+        if (scan_record(s, &r) < 0 || r.type == LDNS_RR_TYPE_OPT) return -EBADMSG;
         int error = record_keep(s, &r, arena, &records[i]);
-        if (error < 0)
-            return error;
+        if (error < 0) return error;
     }
     ret->records = records;
     ret->count = (uint16_t)count;
@@ -78,13 +71,10 @@ static int authority_read(struct scan *s, unsigned count, struct wire_answer *re
     for (unsigned i = 0; i < count; i++) {
         struct scan_record r;
         uint8_t rdata[WIRE_RDATA_MAX];
-        if (scan_record(s, &r) < 0 || r.type == LDNS_RR_TYPE_OPT)
-            return -EBADMSG;
+        if (scan_record(s, &r) < 0 || r.type == LDNS_RR_TYPE_OPT) return -EBADMSG;
         int size = scan_rdata(s, &r, rdata, sizeof rdata);
-        if (size < 0)
-            return -EBADMSG;
-        if (r.type != LDNS_RR_TYPE_SOA || r.class != CLASS_IN || ret->has_soa)
-            continue;
+        if (size < 0) return -EBADMSG;
+        if (r.type != LDNS_RR_TYPE_SOA || r.class != CLASS_IN || ret->has_soa) continue;
         uint32_t minimum = read32(rdata + size - 4), ttl = ttl_of(&r);
         ret->has_soa = true;
         ret->soa_owner = r.owner;
@@ -98,12 +88,10 @@ static int additional_read(struct scan *s, unsigned count, struct wire_answer *r
     for (unsigned i = 0; i < count; i++) {
         struct scan_record r;
         uint8_t rdata[WIRE_RDATA_MAX];
-        if (scan_record(s, &r) < 0)
-            return -EBADMSG;
+        if (scan_record(s, &r) < 0) return -EBADMSG;
         int error = r.type == LDNS_RR_TYPE_OPT ? scan_opt(s, &r, &opt)
                                                : scan_rdata(s, &r, rdata, sizeof rdata);
-        if (error < 0)
-            return -EBADMSG;
+        if (error < 0) return -EBADMSG;
     }
     ret->extended_rcode = (uint16_t)(opt.extended_rcode << 4 | ret->rcode);
     return 0;
@@ -118,23 +106,18 @@ static int sections_read(struct scan *s, struct arena *arena, struct wire_answer
         (size_t)(answers + authority + additional) * RECORD_MIN > scan_left(s))
         return -EBADMSG;
     int error = answers_read(s, answers, arena, ret);
-    if (error == 0)
-        error = authority_read(s, authority, ret);
-    if (error == 0)
-        error = additional_read(s, additional, ret);
-    if (error == 0 && scan_left(s) != 0)
-        error = -EBADMSG;
+    if (error == 0) error = authority_read(s, authority, ret);
+    if (error == 0) error = additional_read(s, additional, ret);
+    if (error == 0 && scan_left(s) != 0) error = -EBADMSG;
     return error;
 }
 
 int wire_answer_parse(const uint8_t *bytes, size_t size, uint16_t id, const struct name *name,
                       uint16_t type, struct arena *arena, struct wire_answer *ret) {
-    if (size < HEADER_SIZE || size > WIRE_MAX)
-        return -EBADMSG;
+    if (size < HEADER_SIZE || size > WIRE_MAX) return -EBADMSG;
     struct scan s = {.bytes = bytes, .size = size, .at = HEADER_SIZE};
     int error = question_check(&s, id, name, type);
-    if (error < 0)
-        return error;
+    if (error < 0) return error;
     uint16_t flags = read16(bytes + 2);
     struct wire_answer answer = {.id = id,
                                  .rcode = flags & FLAG_RCODE,
@@ -142,9 +125,7 @@ int wire_answer_parse(const uint8_t *bytes, size_t size, uint16_t id, const stru
                                  .truncated = (flags & FLAG_TC) != 0};
     /* RFC 2181 section 9: what is truncated is asked again over TCP, never used; some servers cut
      * it off in mid-record, so the rest is not even read. */
-    if (!answer.truncated)
-        error = sections_read(&s, arena, &answer);
-    if (error == 0)
-        *ret = answer;
+    if (!answer.truncated) error = sections_read(&s, arena, &answer);
+    if (error == 0) *ret = answer;
     return error;
 }

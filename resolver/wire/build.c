@@ -10,18 +10,26 @@
 
 #include "gateway/base/buf.h"
 
-#define POINTER_END    0x4000 /* a compression pointer reaches offsets below this */
-#define NAMES_MAX      64     /* places to point to that one reply remembers */
-#define EDE_OPTION     15     /* RFC 8914 section 2 */
-#define EDE_TEXT_MAX   1024
+#define POINTER_END  0x4000 /* a compression pointer reaches offsets below this */
+#define NAMES_MAX    64     /* places to point to that one reply remembers */
+#define EDE_OPTION   15     /* RFC 8914 section 2 */
+#define EDE_TEXT_MAX 1024
 
 /* The timers of a synthetic SOA; nobody transfers the zone, so only MINIMUM is ever looked at. */
 enum { SOA_SERIAL = 1, SOA_REFRESH = 3600, SOA_RETRY = 600, SOA_EXPIRE = 86400 };
 
+/* Where labels stand that a later name can point to, and the octets from there to the root, written
+ * out. Only names of equal length are compared, so one name meets each place once at most: hostile
+ * chains of long names cost no more than honest ones. */
+struct place {
+    uint16_t at;
+    uint8_t length;
+};
+
 struct writer {
     struct buf b;
     unsigned names;
-    uint16_t name_at[NAMES_MAX]; /* where labels stand that later names can point to */
+    struct place name[NAMES_MAX];
 };
 
 static void put16(struct buf *b, unsigned value) {
@@ -34,50 +42,50 @@ static void put32(struct buf *b, uint32_t value) {
     put16(b, value & 0xffff);
 }
 
-static uint8_t fold(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
+static uint8_t fold(uint8_t c) {
+    return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c;
+}
 
 /* Whether the name at offset `at` of what was written equals `wire`, without case. Our own pointers
  * lead strictly backwards, so this ends. */
 static bool written_equals(const uint8_t *data, size_t at, const uint8_t *wire) {
     for (;;) {
-        while (data[at] >= 0xc0)
-            at = (size_t)(data[at] & 0x3f) << 8 | data[at + 1];
+        while (data[at] >= 0xc0) at = (size_t)(data[at] & 0x3f) << 8 | data[at + 1];
         size_t octets = (size_t)data[at] + 1;
         for (size_t i = 0; i < octets; i++)
-            if (fold(data[at + i]) != fold(wire[i]))
-                return false;
-        if (octets == 1)
-            return true;
+            if (fold(data[at + i]) != fold(wire[i])) return false;
+        if (octets == 1) return true;
         at += octets;
         wire += octets;
     }
 }
 
-/* Writes a name, its tail as a pointer where the same was written before. Returns an offset at which
- * it can be pointed to. */
-static size_t put_name(struct writer *w, const uint8_t *wire) {
+/* Writes a name of `length` octets, its tail as a pointer where the same was written before.
+ * Returns an offset at which it can be pointed to. */
+static size_t put_name(struct writer *w, const uint8_t *wire, size_t length) {
     size_t start = w->b.used;
     unsigned known = w->names; /* only names that stand there whole can be compared */
-    for (; *wire != 0 && !w->b.overflow; wire += *wire + 1) {
+    while (*wire != 0 && !w->b.overflow) {
         for (unsigned i = 0; i < known; i++) {
-            if (!written_equals(w->b.data, w->name_at[i], wire))
+            if (w->name[i].length != length || !written_equals(w->b.data, w->name[i].at, wire))
                 continue;
             bool whole = w->b.used == start;
-            put16(&w->b, 0xc000u | w->name_at[i]);
-            return whole ? w->name_at[i] : start;
+            put16(&w->b, 0xc000u | w->name[i].at);
+            return whole ? w->name[i].at : start;
         }
-        size_t at = w->b.used;
-        buf_put(&w->b, wire, (size_t)*wire + 1);
+        size_t at = w->b.used, octets = (size_t)*wire + 1;
+        buf_put(&w->b, wire, octets);
         if (at < POINTER_END && w->names < NAMES_MAX && !w->b.overflow)
-            w->name_at[w->names++] = (uint16_t)at;
+            w->name[w->names++] = (struct place){(uint16_t)at, (uint8_t)length};
+        wire += octets;
+        length -= octets;
     }
     buf_put(&w->b, "", 1);
     return start;
 }
 
 static void put_owner(struct writer *w, size_t owner) {
-    if (owner >= POINTER_END)
-        w->b.overflow = true;
+    if (owner >= POINTER_END) w->b.overflow = true;
     put16(&w->b, 0xc000u | (unsigned)owner);
 }
 
@@ -90,8 +98,7 @@ static void put_fixed(struct writer *w, size_t owner, unsigned type, uint32_t tt
 
 /* Fills in an RDLENGTH or a count that was left open at `at`. */
 static void patch16(struct writer *w, size_t at, unsigned value) {
-    if (w->b.overflow)
-        return;
+    if (w->b.overflow) return;
     w->b.data[at] = (uint8_t)(value >> 8);
     w->b.data[at + 1] = (uint8_t)value;
 }
@@ -102,7 +109,7 @@ static unsigned put_chain(struct writer *w, const struct wire_reply *r, uint32_t
         put_fixed(w, *owner, LDNS_RR_TYPE_CNAME, ttl);
         size_t length = w->b.used;
         put16(&w->b, 0);
-        *owner = put_name(w, r->chain[i].target->wire);
+        *owner = put_name(w, r->chain[i].target->wire, r->chain[i].target->length);
         patch16(w, length, (unsigned)(w->b.used - length - 2));
     }
     return r->chain_count;
@@ -129,8 +136,8 @@ static unsigned put_answers(struct writer *w, const struct wire_reply *r, size_t
     return r->addr_count + r->other_count + (r->hinfo ? 1 : 0);
 }
 
-/* The owner is the name itself, not a zone above it: a cache that takes a SOA as the word of a whole
- * zone then learns nothing about any other name. MNAME and RNAME are the root: nobody. */
+/* The owner is the name itself, not a zone above it: a cache that takes a SOA as the word of a
+ * whole zone then learns nothing about any other name. MNAME and RNAME are the root: nobody. */
 static void put_soa(struct writer *w, size_t owner, uint32_t ttl) {
     put_fixed(w, owner, LDNS_RR_TYPE_SOA, ttl);
     put16(&w->b, 2 + 20);
@@ -164,9 +171,11 @@ static void put_opt(struct writer *w, const struct wire_query *q, const struct w
 
 /* What a reply keeps, from all of it down to the least. EDE is a comment, so it goes before the
  * answer does (RFC 8914 section 3). */
-struct keep { bool records, ede, text; };
+struct keep {
+    bool records, ede, text;
+};
 static const struct keep keep_steps[] = {
-    {true, true, true}, {true, true, false}, {true, false, false},
+    {true, true, true},  {true, true, false},  {true, false, false},
     {false, true, true}, {false, true, false}, {false, false, false},
 };
 #define KEEP_STEPS (sizeof keep_steps / sizeof keep_steps[0])
@@ -192,7 +201,7 @@ static size_t put_reply(const struct wire_query *q, const struct wire_reply *r,
     put16(&w.b, 0); /* authority */
     put16(&w.b, q->edns);
     if (q->question) {
-        put_name(&w, q->raw);
+        put_name(&w, q->raw, q->name.length);
         put16(&w.b, q->type);
         put16(&w.b, q->class);
     }
@@ -205,8 +214,7 @@ static size_t put_reply(const struct wire_query *q, const struct wire_reply *r,
             authority = 1;
         }
     }
-    if (q->edns)
-        put_opt(&w, q, r, keep->ede, keep->text);
+    if (q->edns) put_opt(&w, q, r, keep->ede, keep->text);
     patch16(&w, 6, answers);
     patch16(&w, 8, authority);
     return w.b.overflow ? 0 : w.b.used;
@@ -214,14 +222,11 @@ static size_t put_reply(const struct wire_query *q, const struct wire_reply *r,
 
 int wire_build_reply(const struct wire_query *q, const struct wire_reply *r, size_t limit,
                      uint8_t *out, size_t size) {
-    if (limit > size)
-        limit = size;
-    if (limit > WIRE_MAX)
-        limit = WIRE_MAX;
+    if (limit > size) limit = size;
+    if (limit > WIRE_MAX) limit = WIRE_MAX;
     for (size_t i = 0; i < KEEP_STEPS; i++) {
         size_t used = put_reply(q, r, &keep_steps[i], out, limit);
-        if (used > 0)
-            return (int)used;
+        if (used > 0) return (int)used;
     }
     return -ENOSPC;
 }

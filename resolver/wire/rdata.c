@@ -13,6 +13,7 @@
 
 /* RFC 4034 section 6.2 without HINFO and NSEC (RFC 6840 section 5.1). Only in these does a receiver
  * follow pointers, too (RFC 3597 section 4); in any other type a pointer is malformed. */
+/* clang-format off */
 static bool type_folds(uint16_t type) {
     switch (type) {
     case LDNS_RR_TYPE_NS: case LDNS_RR_TYPE_MD: case LDNS_RR_TYPE_MF: case LDNS_RR_TYPE_CNAME:
@@ -24,12 +25,16 @@ static bool type_folds(uint16_t type) {
     default: return false;
     }
 }
+/* clang-format on */
 
 /* How long a field is that does not hold a name. */
 enum { FIELD_REST = -2, FIELD_SHORT = -3 };
 
-static int counted(const uint8_t *p, size_t left) { return left < 1 ? FIELD_SHORT : p[0] + 1; }
+static int counted(const uint8_t *p, size_t left) {
+    return left < 1 ? FIELD_SHORT : p[0] + 1;
+}
 
+/* clang-format off */
 static int field_size(ldns_rdf_type field, const uint8_t *p, size_t left) {
     switch (field) {
     case LDNS_RDF_TYPE_CLASS: case LDNS_RDF_TYPE_ALG: case LDNS_RDF_TYPE_INT8:
@@ -49,17 +54,16 @@ static int field_size(ldns_rdf_type field, const uint8_t *p, size_t left) {
     default: return FIELD_REST;
     }
 }
+/* clang-format on */
 
 /* One name inside rdata, `look` within it; returns octets written. */
 static int put_name(struct scan *look, size_t end, bool folds, uint8_t *out, size_t size) {
     uint8_t raw[NAME_WIRE_MAX];
     struct name name;
     int length = scan_name_raw(look, end, folds, raw);
-    if (length < 0 || (size_t)length > size)
-        return -EBADMSG;
+    if (length < 0 || (size_t)length > size) return -EBADMSG;
     if (folds) {
-        if (name_from_wire(raw, (size_t)length, &name) != length)
-            return -EBADMSG;
+        if (name_from_wire(raw, (size_t)length, &name) != length) return -EBADMSG;
         memcpy(out, name.wire, (size_t)length);
     } else {
         memcpy(out, raw, (size_t)length);
@@ -68,10 +72,8 @@ static int put_name(struct scan *look, size_t end, bool folds, uint8_t *out, siz
 }
 
 static int put_bytes(struct scan *look, size_t end, int length, uint8_t *out, size_t size) {
-    if (length == FIELD_REST)
-        length = (int)(end - look->at);
-    if (length < 0 || (size_t)length > end - look->at || (size_t)length > size)
-        return -EBADMSG;
+    if (length == FIELD_REST) length = (int)(end - look->at);
+    if (length < 0 || (size_t)length > end - look->at || (size_t)length > size) return -EBADMSG;
     memcpy(out, look->bytes + look->at, (size_t)length);
     look->at += (size_t)length;
     return length;
@@ -87,13 +89,12 @@ int scan_rdata(const struct scan *s, const struct scan_record *r, uint8_t *out, 
 
     for (size_t i = 0; i < maximum && (look.at < end || i < minimum); i++) {
         ldns_rdf_type field = ldns_rr_descriptor_field_type(table, i);
-        int put = field == LDNS_RDF_TYPE_DNAME
-                      ? put_name(&look, end, folds, out + used, size - used)
-                      : put_bytes(&look, end,
-                                  field_size(field, look.bytes + look.at, end - look.at),
-                                  out + used, size - used);
-        if (put < 0)
-            return -EBADMSG;
+        int put =
+            field == LDNS_RDF_TYPE_DNAME
+                ? put_name(&look, end, folds, out + used, size - used)
+                : put_bytes(&look, end, field_size(field, look.bytes + look.at, end - look.at),
+                            out + used, size - used);
+        if (put < 0) return -EBADMSG;
         used += (size_t)put;
     }
     return look.at == end ? (int)used : -EBADMSG;

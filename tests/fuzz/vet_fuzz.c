@@ -1,5 +1,5 @@
-/* vet_fuzz.c: any bytes as an upstream's answer, through vetting to the reply and back: what a client
- * would read is what was vetted.
+/* vet_fuzz.c: any bytes as an upstream's answer, through vetting to the reply and back: what a
+ * client would read is what was vetted.
  */
 #include <string.h>
 

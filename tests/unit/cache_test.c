@@ -159,7 +159,7 @@ START_TEST(references_outlive_the_cache) {
 }
 END_TEST
 
-/* ---- failures ----------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 START_TEST(failures_back_off) {
     static const unsigned seconds[] = {1, 2, 4, 8, 16, 30, 30, 30};
@@ -218,7 +218,7 @@ START_TEST(only_servfail_is_a_failure) {
 }
 END_TEST
 
-/* ---- bounds ------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 START_TEST(expired_go_first_then_the_least_used) {
     struct cache *c = cache_new(4, 1 << 20);
@@ -317,7 +317,7 @@ START_TEST(flush) {
 }
 END_TEST
 
-/* ---- against a plain model ---------------------------------------------------------------------- */
+/* ---- against a plain model ------------------------------------------------------------------- */
 
 #define KEYS 60
 #define ROOM 25

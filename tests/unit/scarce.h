@@ -1,5 +1,5 @@
-/* scarce.h: makes malloc() fail when a test says so. Included by the one file of a test program; the
- * definition here takes the place of the C library's (or the sanitizer's, which it calls).
+/* scarce.h: makes malloc() fail when a test says so. Included by the one file of a test program;
+ * the definition here takes the place of the C library's, or the sanitizer's, which it calls.
  */
 #ifndef TESTS_UNIT_SCARCE_H
 #define TESTS_UNIT_SCARCE_H

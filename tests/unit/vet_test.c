@@ -11,7 +11,7 @@
 
 #define RECORDS_MAX 400
 
-/* ---- answers as text ------------------------------------------------------------------------------
+/* ---- answers as text --------------------------------------------------------------------------
  * "owner ttl TYPE value; owner ttl TYPE value"; CH:TYPE for another class. */
 
 struct built {
@@ -120,7 +120,7 @@ static void check_rows(const struct row *rows, size_t count) {
 }
 #define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof *(rows))
 
-/* ---- positive ----------------------------------------------------------------------------------- */
+/* ---- positive -------------------------------------------------------------------------------- */
 
 START_TEST(addresses) {
     static const struct row rows[] = {
@@ -281,7 +281,7 @@ START_TEST(c29_other_types) {
 }
 END_TEST
 
-/* ---- negative ----------------------------------------------------------------------------------- */
+/* ---- negative -------------------------------------------------------------------------------- */
 
 START_TEST(negative) {
     static const struct {
@@ -338,7 +338,7 @@ START_TEST(negative) {
 }
 END_TEST
 
-/* ---- bounds ------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 static struct built *many(unsigned count, unsigned distinct) {
     struct built *b = build("");

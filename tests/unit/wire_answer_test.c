@@ -43,7 +43,7 @@ static void check_name(const struct name *n, const char *want) {
     ck_assert(name_equal(n, &w));
 }
 
-/* A usual answer: CNAME over two zones, two addresses, NS and glue, OPT; compressed as servers do. */
+/* A usual answer: CNAME over two zones, two addresses, NS and glue, OPT; compressed. */
 static void usual(struct message *m) {
     put_header(m, ID, FLAGS, 1, 4, 1, 2);
     put_question(m, "www.example.com", 1, 1); /* www 12, example 16, com 24 */
@@ -224,7 +224,7 @@ START_TEST(memory_is_bounded) {
 }
 END_TEST
 
-/* ---- malformed ---------------------------------------------------------------------------------- */
+/* ---- malformed ------------------------------------------------------------------------------- */
 
 /* One record each, its octets right after the question; `placed`: its pointers mean that place. */
 static const struct { const char *what, *bytes; size_t size; bool placed; } bad_records[] = {
@@ -259,7 +259,8 @@ static const struct { const char *what, *bytes; size_t size; bool placed; } bad_
     {"SRV past RDLENGTH", "\300\14\0\41\0\1\0\0\0\1\0\7\0\1\0\2\0\3\300\14", 20, false},
     {"SVCB with pointer", "\300\14\0\100\0\1\0\0\0\1\0\4\0\1\300\14", 16, false},
     {"NSEC with pointer", "\300\14\0\57\0\1\0\0\0\1\0\4\300\14\0\0", 16, false},
-    {"SOA short", "\300\14\0\6\0\1\0\0\0\1\0\25\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0", 33, false},
+    {"SOA short",
+     "\300\14\0\6\0\1\0\0\0\1\0\25\0\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0", 33, false},
     {"OPT in answer", "\0\0\51\4\320\0\0\0\0\0\0", 11, false},
     {"TSIG MAC over", "\0\0\372\0\1\0\0\0\1\0\13\0\0\0\0\0\0\0\0\0\0\5", 22, false},
     {"TSIG MAC length cut", "\0\0\372\0\1\0\0\0\1\0\12\0\0\0\0\0\0\0\0\0\0", 21, false},
@@ -434,7 +435,7 @@ START_TEST(rdata_size_is_bounded) {
 }
 END_TEST
 
-/* ---- types, with ldns as the second opinion ------------------------------------------------------ */
+/* ---- types, with ldns as the second opinion -------------------------------------------------- */
 
 static void unfold(uint8_t *wire, size_t size) {
     for (size_t at = 0; at < size && wire[at]; at += wire[at] + 1u)
@@ -524,7 +525,7 @@ START_TEST(names_in_rdata_are_decompressed) {
 }
 END_TEST
 
-/* ---- hostile in quantity ------------------------------------------------------------------------ */
+/* ---- hostile in quantity --------------------------------------------------------------------- */
 
 /* Whatever comes of it: names are names, and no address that is not in the message. */
 static void try_answer(const uint8_t *bytes, size_t size, const char *name, uint16_t type,

@@ -157,7 +157,7 @@ START_TEST(not_to_be_answered) {
 }
 END_TEST
 
-/* ---- malformed ---------------------------------------------------------------------------------- */
+/* ---- malformed ------------------------------------------------------------------------------- */
 
 static void no_question(struct message *m) { put_header(m, 1, RD, 0, 0, 0, 0); }
 static void two_questions(struct message *m) {
@@ -333,7 +333,7 @@ START_TEST(c20_unusual_names_are_names) {
 }
 END_TEST
 
-/* ---- hostile in quantity ------------------------------------------------------------------------ */
+/* ---- hostile in quantity --------------------------------------------------------------------- */
 
 /* Whatever was accepted, or refused with a word, must lead to a reply that others can read. */
 static void reply_is_sound(const struct wire_query *q, int expected_rcode) {
@@ -400,7 +400,7 @@ START_TEST(every_truncation_and_mutation) {
 }
 END_TEST
 
-/* ---- upstream query ----------------------------------------------------------------------------- */
+/* ---- upstream query -------------------------------------------------------------------------- */
 
 START_TEST(upstream_holds_nothing_of_the_client) {
     struct message want;

@@ -131,14 +131,15 @@ END_TEST
 START_TEST(other_records_and_hinfo) {
     struct wire_query q = query("Mail.example", 15, false);
     struct wire_record records[] = {
-        {.type = 15, .class = 1, .rdata = (const uint8_t *)"\0\12\2mx\7example\0", .rdata_size = 14},
-        {.type = 15, .class = 1, .rdata = (const uint8_t *)"\0\24\0", .rdata_size = 3},
+        {.type = 15, .rdata = (const uint8_t *)"\0\12\2mx\7example\0", .rdata_size = 14},
+        {.type = 15, .rdata = (const uint8_t *)"\0\24\0", .rdata_size = 3},
     };
     struct wire_reply r = {.others = records, .other_count = 2, .ttl = 30, .ede = EDE_NONE};
     struct message m;
     ck_assert_int_gt(build(&q, &r, 512, &m), 0);
     ldns_pkt *p = read_back(&m);
-    check_text(ldns_rr_list_rr(ldns_pkt_answer(p), 0), "Mail.example.\t30\tIN\tMX\t10 mx.example.\n");
+    check_text(ldns_rr_list_rr(ldns_pkt_answer(p), 0),
+               "Mail.example.\t30\tIN\tMX\t10 mx.example.\n");
     check_text(ldns_rr_list_rr(ldns_pkt_answer(p), 1), "Mail.example.\t30\tIN\tMX\t20 .\n");
     ldns_pkt_free(p);
 
@@ -158,7 +159,8 @@ START_TEST(extended_errors_follow_rfc_8914) {
     struct wire_reply r = {.rcode = RC_NXDOMAIN, .ede = EDE_BLOCKED, .ede_text = "denied"};
     struct message m;
     ck_assert_int_gt(build(&q, &r, 512, &m), 0);
-    ck_assert_mem_eq(m.bytes + m.size - 23, "\0\0\51\4\320\0\0\200\0\0\14\0\17\0\10\0\17denied", 23);
+    ck_assert_mem_eq(m.bytes + m.size - 23,
+                     "\0\0\51\4\320\0\0\200\0\0\14\0\17\0\10\0\17denied", 23);
     r.ede_text = NULL;
     ck_assert_int_gt(build(&q, &r, 512, &m), 0);
     ck_assert_mem_eq(m.bytes + m.size - 17, "\0\0\51\4\320\0\0\200\0\0\6\0\17\0\2\0\17", 17);
@@ -220,7 +222,7 @@ START_TEST(refusals_echo_what_there_is) {
 }
 END_TEST
 
-/* ---- size --------------------------------------------------------------------------------------- */
+/* ---- size ------------------------------------------------------------------------------------ */
 
 START_TEST(c25_too_many_addresses_truncate_whole) {
     static struct addr addrs[4096];
@@ -328,7 +330,7 @@ START_TEST(the_smaller_of_limit_and_room_counts) {
 }
 END_TEST
 
-/* ---- random chains ------------------------------------------------------------------------------ */
+/* ---- random chains --------------------------------------------------------------------------- */
 
 static unsigned next(uint64_t *state, unsigned bound) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
