@@ -43,11 +43,18 @@ static int load_start(struct supervisor *s, uint64_t id) {
     return 0;
 }
 
-/* Shows the report to the operator, line by line. Returns how many lines it has. */
-static uint32_t report_show(int fd, enum log_level level) {
+/* For people and editors at a terminal: the line alone, without what could steer it. */
+static void report_plain(char *line) {
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    fprintf(stderr, "%s\n", line);
+}
+
+/* Shows the report to the operator, line by line. Returns how many of them are faults. */
+static uint32_t report_show(const struct supervisor *s, int fd, enum log_level level) {
     struct stat st;
     char line[REPORT_LINE_MAX];
-    uint32_t lines = 0;
+    uint32_t lines = 0, faults = 0;
     if (fstat(fd, &st) < 0 || st.st_size <= 0) return 0;
     const char *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (text == MAP_FAILED) return 0;
@@ -58,13 +65,15 @@ static uint32_t report_show(int fd, enum log_level level) {
         size_t shown = length < sizeof line ? length : sizeof line - 1;
         memcpy(line, at, shown);
         line[shown] = 0;
-        if (lines < REPORT_LINES_SHOWN) log_line(level, "%s", line);
+        if (!strstr(line, ": warning: ")) faults++;
+        if (s->check) report_plain(line);
+        else if (lines < REPORT_LINES_SHOWN) log_line(level, "%s", line);
         at += length + 1;
     }
     munmap((void *)(uintptr_t)text, (size_t)st.st_size);
-    if (lines > REPORT_LINES_SHOWN)
+    if (lines > REPORT_LINES_SHOWN && !s->check)
         log_line(level, "%u more", (unsigned)(lines - REPORT_LINES_SHOWN));
-    return lines;
+    return faults;
 }
 
 /* What the loader cannot say itself, as one more line of its report. */
@@ -153,9 +162,9 @@ void load_ended(struct supervisor *s, int status) {
         waitpid(s->load.pid, NULL, 0);
     }
     bool ok = load_take(s, status, &image) == 0;
-    uint32_t lines = report_show(s->load.report, ok ? LOG_WARN : LOG_ERROR);
+    uint32_t faults = report_show(s, s->load.report, ok ? LOG_WARN : LOG_ERROR);
     if (!ok) log_error("the new policy is refused; the one in force stays");
-    load_answer(s, s->load.id, ok ? &image : NULL, s->load.report, ok ? 0 : lines);
+    load_answer(s, s->load.id, ok ? &image : NULL, s->load.report, ok ? 0 : faults);
     close(s->load.report);
     load_next(s);
 }
@@ -209,7 +218,7 @@ int load_first(struct supervisor *s, struct image *ret) {
         if (wait.revents) usleep(10000);
     }
     error = load_take(s, status, ret);
-    report_show(s->load.report, error < 0 ? LOG_ERROR : LOG_WARN);
+    report_show(s, s->load.report, error < 0 ? LOG_ERROR : LOG_WARN);
     close(s->load.report);
     return error;
 }

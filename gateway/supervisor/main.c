@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
     log_start("tidegated", o.debug);
     s.config = o.config;
     s.debug = o.debug;
+    s.check = o.check;
     if (geteuid() != 0 && !o.check) {
         log_error("must be started as root: it binds port 53 and changes the packet filter");
         return 1;

@@ -55,6 +55,7 @@ struct load { /* the loader while it runs; pid 0: it does not */
 struct supervisor {
     const char *config; /* path of gateway.yaml as given */
     bool debug;
+    bool check; /* only load and report */
     struct identity users[PROCESS_COUNT];
     gid_t admin; /* GROUP_ADMIN; 0 when there is none */
     int binaries[PROCESS_COUNT];
