@@ -187,14 +187,16 @@ static int allow_common(scmp_filter_ctx f) {
     return result;
 }
 
+/* openat() that neither makes nor changes a file. O_RDONLY with O_TRUNC would. */
+#define READING SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY)
+
 /* For processes without files. Reading is refused rather than deadly, because libuv opens /dev/null
  * when it makes the first stream, and again whenever accept() has run out of descriptors: a client
  * with many connections must not be able to end the process. */
 static int refuse_files(scmp_filter_ctx f) {
     int result = 0;
 #ifndef __SANITIZE_ADDRESS__ /* its reports read files */
-    result = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1,
-                              SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT, O_RDONLY));
+    result = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(openat), 1, READING);
 #endif
     /* Before glibc 2.39 fstat() is newfstatat() of an empty path. */
     if (result == 0)
@@ -257,18 +259,13 @@ static int allow_core(scmp_filter_ctx f) {
 
 static int allow_loader(scmp_filter_ctx f) {
     int result = allow_all(f, loader_calls, COUNT(loader_calls));
-    if (result == 0)
-        result = ALLOW(f, openat, 1,
-                       SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
-    return result;
+    return result == 0 ? ALLOW(f, openat, 1, READING) : result;
 }
 
 static int allow_sanitizer(scmp_filter_ctx f) {
 #ifdef __SANITIZE_ADDRESS__
     int result = allow_all(f, sanitizer_calls, COUNT(sanitizer_calls));
-    if (result == 0)
-        result = ALLOW(f, openat, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT, O_RDONLY));
-    return result;
+    return result == 0 ? ALLOW(f, openat, 1, READING) : result;
 #else
     (void)f, (void)sanitizer_calls;
     return 0;

@@ -169,6 +169,10 @@ static int act_write_file(void) {
     return fails(open("confine-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0);
 }
 
+static int act_truncate_file(void) {
+    return fails(open("confine-test", O_RDONLY | O_TRUNC | O_CLOEXEC) < 0);
+}
+
 static int act_unlink(void) {
     return fails(unlinkat(AT_FDCWD, "confine-test-none", 0) < 0 && errno != ENOENT);
 }
@@ -440,7 +444,8 @@ static int confined(void *arg) {
     return t->act->run();
 }
 
-static const char *const profiles[] = {"resolver", "recorder", "control", "core"};
+static const char *const profiles[] = {"resolver", "recorder", "control", "core", "loader"};
+#define PROFILES (sizeof profiles / sizeof *profiles)
 
 static void expect(const struct act *acts, size_t count, unsigned profile, int expected) {
     for (size_t i = 0; i < count; i++) {
@@ -488,7 +493,7 @@ static void release_descriptors(void) {
 
 START_TEST(what_all_may) {
     hold_descriptors();
-    for (unsigned p = 0; p < 4; p++) {
+    for (unsigned p = 0; p < PROFILES; p++) {
         EXPECT(p, 0, ACT(nothing), ACT(heap), ACT(time_and_random), ACT(stdio),
                ACT(kernel_version), ACT(read_limit), ACT(map_image), ACT(guard_page),
                ACT(messages), ACT(loop));
@@ -501,7 +506,7 @@ END_TEST
 
 START_TEST(what_none_may) {
     hold_descriptors();
-    for (unsigned p = 0; p < 4; p++)
+    for (unsigned p = 0; p < PROFILES; p++)
         EXPECT(p, -SIGSYS, ACT(exec), ACT(namespace), ACT(unshare), ACT(ptrace), ACT(prctl),
                ACT(set_limit), ACT(map_code), ACT(make_code), ACT(enter_ring), ACT(socket_unix),
                ACT(socket_packet));
@@ -538,6 +543,16 @@ START_TEST(control) {
 }
 END_TEST
 
+START_TEST(loader) {
+    hold_descriptors();
+    EXPECT(CONFINE_LOADER, 0, ACT(read_file));
+    EXPECT(CONFINE_LOADER, -SIGSYS, ACT(write_file), ACT(truncate_file), ACT(unlink), ACT(fork),
+           ACT(thread), ACT(kill), ACT(socket4), ACT(socket6), ACT(socket_netlink), ACT(accept),
+           ACT(record));
+    release_descriptors();
+}
+END_TEST
+
 START_TEST(core) {
     hold_descriptors();
     EXPECT(CONFINE_CORE, 0, ACT(keep_state), ACT(socket_netlink), ACT(memfd), ACT(fork));
@@ -560,6 +575,7 @@ int main(void) {
     tcase_add_test(t, resolver);
     tcase_add_test(t, recorder);
     tcase_add_test(t, control);
+    tcase_add_test(t, loader);
     tcase_add_test(t, core);
     Suite *s = suite_create("confine");
     suite_add_tcase(s, t);
