@@ -3,8 +3,9 @@
 
   rounds GATEWAY FAMILY TRANSPORT FIRST COUNT   resolve hN.rounds.search.example, connect at once
   flood SECONDS ADDRESS...                      UDP and SYNs to addresses that must not be reached
-  raw KIND SOURCE DESTINATION                   one crafted packet (spoof, gre, sctp, fragment, ...)
+  raw KINDS SOURCE DESTINATIONS                 crafted packets (gre,sctp,fragment,...), each three times
   ask GATEWAY NAME TYPE [tcp]                   one query: rcode, addresses, ttl, ede, milliseconds
+  ask-all GATEWAY TRANSPORT NAMES TYPES         each of the names for each type; the answers by "name type"
   serve-load GATEWAY SECONDS                    resolve and connect until the time is up; count outcomes
 """
 import json
@@ -184,7 +185,7 @@ def tcp(src, dst, dport, flags=2, sport=40000):
     return d[:16] + struct.pack(">H", checksum(pseudo(src, dst, 6, d))) + d[18:]
 
 
-def raw(kind, src, dst):
+def crafted(kind, src, dst):
     six = ":" in src
     make = ip6 if six else ip4
     bodies = {
@@ -196,7 +197,7 @@ def raw(kind, src, dst):
         "esp": lambda: make(50, src, dst, b"\0\0\0\1\0\0\0\1" + b"x" * 24),
         "sctp": lambda: make(132, src, dst, struct.pack(">HHII", 4000, 443, 0, 0) + b"\1\0\0\4"),
         "echo": lambda: make(58, src, dst, icmp6(src, dst)) if six else make(1, src, dst, icmp4()),
-        "proto59": lambda: make(253, src, dst, b"x" * 32),
+        "proto253": lambda: make(253, src, dst, b"x" * 32),
         "fragment": lambda: (make(44, src, dst, struct.pack(">BBHI", 17, 0, 1, 77) + udp(src, dst, 5000)) if six
                              else ip4(17, src, dst, udp(src, dst, 5000), flags=0x2000)),
         "options": lambda: (make(60, src, dst, b"\x11\0\1\4\0\0\0\0" + udp(src, dst, 5000)) if six
@@ -204,14 +205,22 @@ def raw(kind, src, dst):
         "routing": lambda: make(43, src, dst, b"\x11\x02\x00\x01\0\0\0\0" + socket.inet_pton(
             socket.AF_INET6, dst) + udp(src, dst, 5000)),
     }
-    packet = bodies[kind]()
+    return bodies[kind]()
+
+
+def raw(kinds, src, destinations):
     s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
     route = [line.split() for line in open("/proc/net/arp")][1:]
     mac = next((r[3] for r in route if r[5] == "eth0" and r[3] != "00:00:00:00:00:00"), None)
     if mac is None:
         raise SystemExit("no neighbour: ask the gateway something first")
-    s.sendto(packet, ("eth0", 0x86DD if six else 0x0800, 0, 0, bytes.fromhex(mac.replace(":", ""))))
-    return {"sent": len(packet)}
+    to = ("eth0", 0x86DD if ":" in src else 0x0800, 0, 0, bytes.fromhex(mac.replace(":", "")))
+    sent = 0
+    for dst in destinations.split(","):
+        for kind in kinds.split(","):
+            for _ in range(3):
+                sent += s.sendto(crafted(kind, src, dst), to) > 0
+    return {"sent": sent}
 
 
 def icmp4():
@@ -232,6 +241,11 @@ def ask(gateway, name, qtype, transport="udp"):
         out = {"error": str(e)}
     out["ms"] = round((time.monotonic() - start) * 1000, 1)
     return out
+
+
+def ask_all(gateway, transport, names, types):
+    asker = Asker(gateway, transport == "tcp")
+    return {f"{n} {t}": asker.ask(n, TYPES.get(t) or int(t)) for n in names.split(",") for t in types.split(",")}
 
 
 def serve_load(gateway, seconds):

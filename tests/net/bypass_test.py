@@ -64,11 +64,11 @@ def test_c36_encrypted_dns_is_rejected_fast(lab):
     check(not lab.echo_hits(), f"reached: {lab.echo_hits()}")
 
 
-def captured(lab, role_of_sender, kind, source, destination):
+def captured(lab, role_of_sender, kinds, source, *destinations):
     with Capture(lab) as capture:
-        for _ in range(3):
-            agent(lab, role_of_sender, "raw", kind, source, destination)
-    return [p for p in capture.packets() if p[3] == destination]
+        r = agent(lab, role_of_sender, "raw", kinds, source, ",".join(destinations))
+        check(r["sent"] == 3 * len(kinds.split(",")) * len(destinations), f"{r}")
+    return [p for p in capture.packets() if p[3] in destinations]
 
 
 def test_c39_spoofed_sources(lab):
@@ -86,10 +86,9 @@ def test_c41_other_protocols(lab):
     resolve(lab)
     agent(lab, "agent1", "ask", tglab.GATEWAY4["agent1"], "api.search.example", "A")
     for _, evil, _, web, sources in FAMILIES:
-        for kind in ("gre", "esp", "sctp", "echo", "proto59", "udp", "syn", "ack443", "fragment", "options"):
-            for destination in (evil, web(10)):
-                got = captured(lab, "agent1", kind, sources["agent1"], destination)
-                check(not got, f"{kind} to {destination} passed: {got[:1]}")
+        got = captured(lab, "agent1", "gre,esp,sctp,echo,proto253,udp,syn,ack443,fragment,options", sources["agent1"],
+                       evil, web(10))
+        check(not got, f"passed: {got[:3]}")
 
 
 def test_c40_routing_header(lab):
@@ -115,7 +114,7 @@ time.sleep(60)
             uplink = tglab.UPLINK4 if "." in sources["agent1"] else tglab.UPLINK6
             for address in (gateway["agent1"], gateway["agent2"], uplink):
                 for port in (22, 8080):
-                    good, _ = connects(lab, "agent1", address, port, 1)
+                    good, _ = connects(lab, "agent1", address, port, 0.4)
                     check(not good, f"agent1 reached the gateway's {address} port {port}")
             good, _ = connects(lab, "agent1", sources["agent2"], 22, 1)
             check(not good, "agent1 reached agent2")

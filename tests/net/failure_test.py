@@ -170,11 +170,10 @@ def test_c57_disk_full_stops_new_openings(fresh):
         lab.start_gateway()
         check(agent(lab, "agent1", "ask", G4, "h1.rounds.search.example", "A")["rcode"] == 0, "not serving")
         filler = log / "filler"
-        with open(filler, "wb") as f:
+        with open(filler, "wb", buffering=0) as f:
             try:
-                while True:
-                    f.write(b"\0" * 65536)
-                    f.flush()
+                while f.write(b"\0" * 4096):
+                    pass
             except OSError:
                 pass
         def refused():

@@ -15,8 +15,8 @@ def traces(name):
 def test_a_failed_start_leaves_nothing(fresh):
     try:
         fresh(change=lambda text: text.replace("uplink:", "uplnk:"))
-    except tglab.LabError:
-        pass
+    except tglab.LabError as e:
+        check("ready" in str(e), f"failed for another reason: {e}")
     else:
         check(False, "a broken configuration came up")
     check(not traces(f"t{os.getpid()}x0"), f"left behind: {traces(f't{os.getpid()}x0')}")

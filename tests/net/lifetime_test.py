@@ -35,7 +35,6 @@ def test_c07_an_answer_extends_the_deadline(lab):
     for _ in range(4):  # asked again and again it must not end
         r = ask(lab, "short.search.example")
         check(connects(lab, "agent1", r["addresses"][0])[0], "closed although just answered")
-        check(r["ttl"] >= 1, f"{r}")
         time.sleep(2)
 
 

@@ -16,22 +16,24 @@ def queries(capture):
 
 def test_no_packet_for_denied_names(lab):
     agent(lab, "agent1", "ask", G4, "api.search.example", "A")
+    names = ("steal.evil.example", "c2VjcmV0LWRhdGE.evil.example", "db", "xn--bcher-kva.example", "drop.paste.example",
+             "xapi.search.example", "_dns.resolver.arpa")
+    types = ("A", "AAAA", "TXT", "HTTPS", "ANY", "NS", "65280")
     with Capture(lab) as capture:
         for server in (G4, G6):
             for transport in ("udp", "tcp"):
-                for name in ("steal.evil.example", "c2VjcmV0LWRhdGE.evil.example", "db", "xn--bcher-kva.example",
-                             "drop.paste.example", "xapi.search.example", "_dns.resolver.arpa"):
-                    for qtype in ("A", "AAAA", "TXT", "HTTPS", "ANY", "NS", "65280"):
-                        agent(lab, "agent1", "ask", server, name, qtype, transport)
+                answers = agent(lab, "agent1", "ask-all", server, transport, ",".join(names), ",".join(types))
+                bad = {q: a for q, a in answers.items() if a["rcode"] != 3}
+                check(len(answers) == len(names) * len(types) and not bad, f"{bad}")
     sent = list(queries(capture))
     check(not sent, f"{len(sent)} packets left, first to {sent[:1]}")
 
 
 def test_only_name_and_type_for_allowed_names(lab):
-    first = random.randrange(4000, 4900)
+    names = [f"P{random.randrange(10**6)}x{i}.cDn.SeArch.eXample" for i in range(20)]
     with Capture(lab) as capture:
-        for i in range(first, first + 20):
-            lab.run("agent1", "dig", "+tries=1", f"@{G4}", f"H{i}.RouNds.SeArch.eXample", "A", "+subnet=203.0.113.7/32",
+        for name in names:
+            lab.run("agent1", "dig", "+tries=1", f"@{G4}", name, "A", "+subnet=203.0.113.7/32",
                     "+cookie=0011223344556677", "+nsid", "+dnssec", "+cdflag", "+ednsopt=65001:68656c6c6f")
     asked = []
     for protocol, destination, data in queries(capture):
@@ -45,14 +47,12 @@ def test_only_name_and_type_for_allowed_names(lab):
         check(additional == 1 and rest[:3] == EMPTY_OPT and rest[-2:] == b"\0\0" and len(rest) == 11,
               f"EDNS options left: {rest.hex()}")
         check(rest[5:9] == b"\0\0\0\0", f"EDNS flags of the client left: {rest.hex()}")
-    wanted = {f"h{i}.rounds.search.example" for i in range(first, first + 20)}
+    wanted = {name.lower() for name in names}
     check(set(asked) == wanted, f"asked {set(asked) ^ wanted}")
 
 
 def test_c35_ports_and_ids_differ(lab):
     with Capture(lab) as capture:
-        for i in range(3000, 3200):
-            agent(lab, "agent1", "ask", G4, f"h{i}.rounds.search.example", "A") if i % 4 == 0 else None
         lab.run("agent1", "python3", "-c", """
 import sys; sys.path.insert(0, sys.argv[1]); import agent
 a = agent.Asker(sys.argv[2])

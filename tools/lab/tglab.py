@@ -45,7 +45,7 @@ UPLINK4, UPLINK6 = "185.199.0.2", "2a0e:7700::2"
 
 # host part -> used for both families: 185.199.10.N and 2a0e:7700:10::N (N in decimal digits)
 WEB = {"api": 10, "www": 10, "slow": 11, "cdn": 12, "files": 20, "code": 30}
-MANY = range(100, 164)
+MANY = range(100, 220)
 
 
 def web4(n):
@@ -114,7 +114,7 @@ log: {{ directory: {d}/log, when_full: refuse }}
 policy: {d}/etc/policy
 state: {d}/state
 runtime: {d}/run
-limits: {{ openings_per_client: 4096, addresses_per_name: 256, queries_per_second: 5000, pending_per_client: 64 }}
+limits: {{ openings_per_client: 20000, addresses_per_name: 256, queries_per_second: 5000, pending_per_client: 64 }}
 """
 
 
@@ -575,10 +575,12 @@ http {{
             RUN.rmdir()
 
     def _show_output(self):
-        for path in sorted(self.dir.glob("*.out")) if self.dir.exists() else []:
-            tail = path.read_text(errors="replace").splitlines()[-15:]
-            for line in tail:
-                print(f"  {path.stem}: {line}", file=sys.stderr)
+        outputs = {p.stem: p for p in self.dir.glob("*.out")}
+        if "gateway" in outputs:  # the internet did come up: it is of no interest
+            outputs = {"gateway": outputs["gateway"]}
+        for tag, path in sorted(outputs.items()):
+            for line in path.read_text(errors="replace").splitlines()[-25:]:
+                print(f"  {tag}: {line}", file=sys.stderr)
 
     def _pids(self):
         pids = []
