@@ -269,6 +269,32 @@ clean: fuzz-clean
 
 .PHONY: fuzz fuzz-run fuzz-smoke fuzz-replay fuzz-clean
 
+# ---- the lab -------------------------------------------------------------------------------------
+
+# Parts of `make net` by name: make net K="c53 c49".
+net: asan ## run the net tests in the lab: real programs (sanitized), kernel and peers; as root
+	@ASAN_OPTIONS=detect_leaks=0 TIDEGATE_BIN=$(SAN_BUILD)/bin tests/net/run $(K:%=-k %)
+
+demo: ## install what is missing, build, show the main job in namespaces; as root
+	@tools/deps demo
+	@$(MAKE) --no-print-directory all
+	@TIDEGATE_BIN=$(BUILD)/bin tools/lab/demo
+
+lab: all ## bring a lab up and leave it up to explore; as root
+	@tools/deps demo
+	@TIDEGATE_BIN=$(CURDIR)/$(BUILD)/bin tools/lab/lab up
+
+man-lint: man ## check the man pages
+	@mandoc -Tlint -W warning $(MAN_PAGES)
+
+check: ## install what is missing, run every test; as root
+	@tools/deps check
+	@$(MAKE) --no-print-directory all asan
+	@tools/check lint man-lint unit scenario fuzz-smoke net
+
+trusted: ## count the lines of the trusted base
+	@cat gateway/core/*.[ch] gateway/supervisor/*.[ch] gateway/base/*.[ch] gateway/proto/*.[ch] | wc -l
+
 clean: ## remove the build folders
 	rm -rf build build-asan build-cov
 
@@ -276,6 +302,6 @@ help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | \
 	  awk -F: '{printf "  make %-12s %s\n", $$1, $$2}'
 
-.PHONY: all man install uninstall clean help
+.PHONY: all man install uninstall net demo lab man-lint check trusted clean help
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
