@@ -196,10 +196,7 @@ void core_tick(struct core *c) {
     c->counts.openings_expired += ended;
     core_pay(c);
     reload_resume(c);
-    if (reconcile_wanted(c, now)) {
-        c->compare = false;
-        reconcile_compare(c);
-    }
+    reconcile_tick(c, now);
     if (now - c->second < USEC_PER_SEC) return;
     c->second = now;
     guard_barrier(c);

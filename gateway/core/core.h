@@ -86,6 +86,7 @@ struct core {
     bool rebuild;              /* the ruleset is not ours or not whole */
     bool compare;              /* compare maps and ledger soon */
     usec_t compared;           /* monotonic */
+    uint64_t compare_cursor;   /* in the ledger, amid a comparison by parts */
     uint8_t round;             /* of the comparisons */
     bool repair_failed;        /* said once */
     struct { unsigned requests; uint32_t failed; } sync; /* sync.c */
@@ -187,12 +188,9 @@ int reload_ruleset(struct core *c, const struct core_image *image, bool rebuild,
 /* ---- reconcile.c ---- */
 /* At start: takes over elements and flows that the policy still covers, removes the others. */
 int reconcile_adopt(struct core *c);
-/* Compares maps and ledger and repairs both ways. Whether it could. */
-bool reconcile_compare(struct core *c);
+/* Compares maps and ledger and repairs both ways, when it is time for that. */
+void reconcile_tick(struct core *c, usec_t now);
 void reconcile_flows(struct core *c); /* events were lost: reads the connection tracker anew */
-/* Whether it is time for a comparison: for c->compare, or as every so often. */
-bool reconcile_wanted(const struct core *c, usec_t now);
-
 /* ---- repair.c ---- */
 void repair_check(struct core *c); /* cheap when nothing has changed */
 /* The ruleset's generation is the one of this moment, by our own hand. */

@@ -226,6 +226,7 @@ static struct element_change change_of(struct core *c, const struct request *q,
     bool others = ledger_shown(c->ledger, &o->key, q->name, &other) && other.deadline > now;
     usec_t deadline = o->deadline;
     uint32_t mark = o->mark;
+    if (live) change.was = had.mark;
     name_ref_read(q->name, name);
     if (others && (o->mark == 0 || other.deadline > o->deadline)) {
         deadline = other.deadline;

@@ -19,11 +19,18 @@
 #define EVERY_OPENINGS 65536u
 #define SOON_OPENINGS 4096u
 
+/* A dump takes the kernel time by the square of the size (elements.h): 16,384 elements 40 ms, 131,072
+ * 2 s. Where maps are larger, elements are asked for one by one at run time; and a start removes them
+ * all, rather than leave everybody without names for minutes. */
+#define DUMP_MAX 16384u
+#define ADOPT_MAX 131072u
+#define STEP 2048u /* elements asked for in one tick */
+
 struct comparing {
     struct core *core;
     bool adopt;
     usec_t now;
-    uint32_t adopted, strays_found;
+    uint32_t seen, adopted, strays_found;
     struct ledger_key *strays; /* CORE_KEYS_MAX, removed in one round */
     uint32_t stray_count;
 };
@@ -44,8 +51,8 @@ static bool adopt(struct core *c, const struct element *e, usec_t now) {
 }
 
 /* Whether the kernel has what the ledger says, near enough. */
-static bool matches(struct comparing *k, const struct element *e, const struct ledger_claim *claim) {
-    usec_t end = k->now + e->remaining_ms * USEC_PER_MSEC;
+static bool matches(usec_t now, const struct element *e, const struct ledger_claim *claim) {
+    usec_t end = now + e->remaining_ms * USEC_PER_MSEC;
     usec_t apart = end > claim->deadline ? end - claim->deadline : claim->deadline - end;
     return e->mark == claim->mark && e->remaining_ms > 0 && apart <= SLACK;
 }
@@ -55,12 +62,13 @@ static int on_element(void *ctx, const struct element *e) {
     struct core *c = k->core;
     struct ledger_key key = sync_ledger_key(&e->key);
     struct ledger_claim claim;
+    if (++k->seen > (k->adopt ? ADOPT_MAX : 2 * DUMP_MAX)) return -E2BIG;
     if (k->adopt && adopt(c, e, k->now)) {
         k->adopted++;
         return 0;
     }
     if (!k->adopt && ledger_shown(c->ledger, &key, NULL, &claim)) {
-        if (matches(k, e, &claim)) ledger_see(c->ledger, &key, c->round);
+        if (matches(k->now, e, &claim)) ledger_see(c->ledger, &key, c->round);
         return 0; /* one that differs is set again as if it was missing */
     }
     /* One about to end by itself is no drift: the ledger rounds the other way. */
@@ -76,7 +84,7 @@ static int dump(struct comparing *k) {
     int r = 0;
     for (int tries = 0; tries < TRIES; tries++) {
         k->now = core_now(k->core);
-        k->stray_count = k->strays_found = k->adopted = 0;
+        k->stray_count = k->strays_found = k->adopted = k->seen = 0;
         r = 0;
         for (unsigned i = 0; i < 2 && r >= 0; i++)
             r = elements_dump(k->core->elements, families[i], on_element, k);
@@ -152,29 +160,69 @@ static int compare_elements(struct comparing *k, uint64_t *ret_strays, uint32_t 
 
 /* Comparing takes time by the number of openings, so a host on which other tables change all the
  * time, or with very many openings, gets it less often. */
-bool reconcile_wanted(const struct core *c, usec_t now) {
+static bool reconcile_wanted(const struct core *c, usec_t now) {
     uint32_t openings = ledger_openings(c->ledger, 0);
     if (c->compare) return now >= c->compared + CORE_TICK * (openings / SOON_OPENINGS);
     return now >= c->compared + EVERY * (1 + openings / EVERY_OPENINGS);
 }
 
-bool reconcile_compare(struct core *c) {
+static void tell_drift(struct core *c, uint64_t strays, uint64_t restored) {
+    if (strays + restored == 0) return;
+    c->counts.drift += strays + restored;
+    log_warn("%llu openings were not ours and removed, %llu set again",
+             (unsigned long long)strays, (unsigned long long)restored);
+    record_event(c, EVENT_DRIFT, strays + restored, 0, UINT32_MAX);
+}
+
+/* Both maps as a whole. Whether it could. */
+static bool compare_whole(struct core *c) {
     uint64_t strays = 0, restored = 0;
     uint32_t adopted;
     struct comparing k = {.core = c, .strays = c->keys};
     int r = compare_elements(&k, &strays, &adopted);
-    if (r == -ENOENT) c->rebuild = true;
-    if (r == 0) restored = restore_missing(c);
-    if (r < 0 && r != -ENOENT && r != -EINTR)
+    /* Gone, or filled by another hand beyond what can be compared. */
+    if (r == -ENOENT || r == -E2BIG) c->rebuild = true;
+    else if (r < 0 && r != -EINTR)
         log_error("openings could not be compared with the kernel's: errno %d", -r);
-    if (strays + restored > 0) {
-        c->counts.drift += strays + restored;
-        log_warn("%llu openings were not ours and removed, %llu set again",
-                 (unsigned long long)strays, (unsigned long long)restored);
-        record_event(c, EVENT_DRIFT, strays + restored, 0, UINT32_MAX);
-    }
-    c->compared = core_now(c);
+    if (r == 0) restored = restore_missing(c);
+    tell_drift(c, strays, restored);
     return r == 0;
+}
+
+/* The next part of the ledger, element by element. Only another hand adds elements that the ledger
+ * lacks, and the generation tells of that, so strays need not be looked for here. */
+static void compare_part(struct core *c) {
+    struct ledger_claim claim, first;
+    uint32_t budget = STEP, wrong = 0;
+    usec_t now = core_now(c);
+    while (ledger_next(c->ledger, &c->compare_cursor, &budget, &claim)) {
+        struct element_key key = sync_element_key(&claim.key);
+        struct element e;
+        ledger_shown(c->ledger, &claim.key, NULL, &first);
+        if (first.name != claim.name || claim.deadline <= now + SLACK) continue;
+        int r = elements_get(c->elements, &key, &e);
+        if (r < 0) return; /* later: nothing is known */
+        if (r == 0 || !matches(now, &e, &claim)) c->keys[wrong++] = claim.key;
+    }
+    if (wrong > 0) {
+        sync_begin(c);
+        for (uint32_t i = 0; i < wrong; i++) sync_key(c, &c->keys[i]);
+        sync_end(c);
+    }
+    tell_drift(c, 0, wrong);
+}
+
+void reconcile_tick(struct core *c, usec_t now) {
+    if (c->compare_cursor != 0) compare_part(c);
+    else if (reconcile_wanted(c, now)) {
+        bool soon = c->compare;
+        c->compare = false;
+        c->compared = now;
+        if (ledger_openings(c->ledger, 0) <= DUMP_MAX) compare_whole(c);
+        else if (soon) c->rebuild = true; /* quicker than a dump, and as good */
+        else compare_part(c);
+    }
+    if (c->rebuild) repair_check(c);
 }
 
 /* ---- flows --------------------------------------------------------------------------------- */
@@ -206,12 +254,26 @@ static int remove_unmarked(struct core *c) {
     return 0;
 }
 
+/* More openings than can be taken over in a moment. The flows stay, the openings are asked for anew. */
+static int start_empty(struct core *c, uint64_t *ret_strays, uint32_t *ret_adopted) {
+    struct ledger_claim claim;
+    uint32_t budget = UINT32_MAX;
+    for (uint64_t cursor = 0; ledger_next(c->ledger, &cursor, &budget, &claim);)
+        ledger_remove(c->ledger, &claim.key, claim.name);
+    log_warn("the kernel holds more than %u openings: they are removed", ADOPT_MAX);
+    *ret_strays = ADOPT_MAX + 1;
+    *ret_adopted = 0;
+    int r = reload_ruleset(c, &c->image, true, true);
+    return r < 0 ? r : 0;
+}
+
 int reconcile_adopt(struct core *c) {
     uint64_t strays;
     uint32_t adopted;
     int r = -EINTR;
     struct comparing k = {.core = c, .strays = c->keys, .adopt = true};
     int result = compare_elements(&k, &strays, &adopted);
+    if (result == -E2BIG) result = start_empty(c, &strays, &adopted);
     if (result < 0) return result;
     for (int tries = 0; tries < TRIES && r == -EINTR; tries++)
         r = conntrack_delete_where(c->conntrack, 0, 0, flow_is_stranger, c);
