@@ -97,8 +97,9 @@ struct front *front_new(uv_loop_t *loop, const struct clock *clock, const struct
     while (ids < limits->connections)
         ids <<= 1;
     uv_timer_init(loop, &f->timer);
-    f->timer.data = f;
-    f->handles = 1;
+    uv_timer_init(loop, &f->kick);
+    f->timer.data = f->kick.data = f;
+    f->handles = 2;
     int r = slots_init(&f->ids, ids);
     if (r == 0)
         r = start(f, sockets);
@@ -147,6 +148,6 @@ void front_close(struct front *f) {
         listener_close(f->udp[i]);
         listener_close(f->tcp[i]);
     }
-    uv_timer_stop(&f->timer);
     uv_close((uv_handle_t *)&f->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&f->kick, on_timer_closed);
 }

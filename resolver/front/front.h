@@ -28,7 +28,7 @@ struct front_sink {
 struct front_limits {
     unsigned connections, per_client; /* TCP, at once */
     usec_t idle;                      /* a connection that neither asks nor takes is closed */
-    size_t backlog;                   /* bytes of replies a slow client may leave untaken */
+    size_t backlog; /* bytes of untaken replies beyond half of which a client may ask no more */
 };
 extern const struct front_limits front_limits_default;
 

@@ -51,6 +51,7 @@ struct connection {
     uint16_t port;
     unsigned in_flight;            /* queries not answered yet */
     bool no_more;                  /* the client will ask nothing more (half-closed) */
+    bool kicked;                   /* may ask again, see tcp_kicked() */
     usec_t progress;
     size_t in_used;
     uint8_t in[2 + TCP_QUERY_MAX];
@@ -66,7 +67,7 @@ struct front {
     struct front_limits limits;
     struct front_sink sink;
     struct listener *udp[2], *tcp[2];
-    uv_timer_t timer;
+    uv_timer_t timer, kick;
     unsigned handles;
     bool closing;
     struct udp_batch *in, *out[2];
@@ -91,6 +92,7 @@ void tcp_acceptable(uv_poll_t *poll, int status, int events);
 uint8_t *tcp_room(struct front *f, const struct flow_peer *to, size_t *ret_size);
 void tcp_send(struct front *f, const struct flow_peer *to, size_t used);
 void tcp_expire(struct front *f);
+void tcp_kicked(uv_timer_t *timer);
 void connection_close(struct connection *c);
 
 #endif

@@ -8,6 +8,7 @@
 #include "resolver/front/internal.h"
 
 #define OUT_KEEP 8192 /* an empty output buffer larger than this is given back */
+#define IN_FLIGHT_MAX 16 /* queries of one connection; the next ones wait in its buffer */
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
@@ -115,19 +116,35 @@ void tcp_acceptable(uv_poll_t *poll, int status, int events) {
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-/* Polls for what the connection's state calls for, and closes it when nothing can come of it. A
- * client that does not take its replies is not read from. */
+static size_t untaken(const struct connection *c) { return c->out_used - c->out_from; }
+
+/* Whether a whole query is in the buffer. */
+static bool frame_ready(const struct connection *c) {
+    return c->in_used >= 2 && c->in_used >= 2 + ((size_t)c->in[0] << 8 | c->in[1]);
+}
+
+/* A client that has much in flight, or does not take its replies, is not served further for now: so
+ * memory for it is bounded, and it waits rather than fails. */
+static bool may_ask(const struct connection *c) {
+    return c->in_flight < IN_FLIGHT_MAX && untaken(c) < c->front->limits.backlog / 2;
+}
+
+/* Polls for what the connection's state calls for, and closes it when nothing can come of it. */
 static void settle(struct connection *c) {
     struct front *f = c->front;
-    size_t waiting = c->out_used - c->out_from;
     if (closed(c))
         return;
-    if (c->no_more && c->in_flight == 0 && waiting == 0) {
+    if (frame_ready(c) && may_ask(c)) { /* not from here: actions may be under way */
+        c->kicked = true;
+        uv_timer_start(&f->kick, tcp_kicked, 0, 0);
+    }
+    if (c->no_more && c->in_flight == 0 && untaken(c) == 0 && !frame_ready(c)) {
         connection_close(c);
         return;
     }
-    int want = (waiting > 0 ? UV_WRITABLE : 0) |
-               (!c->no_more && waiting < f->limits.backlog / 2 ? UV_READABLE : 0);
+    bool room = c->in_used < sizeof c->in;
+    int want = (untaken(c) > 0 ? UV_WRITABLE : 0) |
+               (!c->no_more && room && may_ask(c) ? UV_READABLE : 0);
     if (want == c->events)
         return;
     c->events = want;
@@ -162,7 +179,7 @@ static void write_out(struct connection *c) {
 
 /* Space behind what waits: moved to the front, grown if it must be. */
 static bool reserve(struct connection *c, size_t size) {
-    size_t waiting = c->out_used - c->out_from;
+    size_t waiting = untaken(c);
     if (c->out_from > 0) {
         memmove(c->out, c->out + c->out_from, waiting);
         c->out_from = 0;
@@ -182,7 +199,7 @@ uint8_t *tcp_room(struct front *f, const struct flow_peer *to, size_t *ret_size)
     struct connection *c = slots_find(&f->ids, to->via);
     if (!c)
         return NULL;
-    if (c->out_used - c->out_from > f->limits.backlog || !reserve(c, 2 + (size_t)WIRE_MAX)) {
+    if (!reserve(c, 2 + (size_t)WIRE_MAX)) {
         connection_close(c);
         return NULL;
     }
@@ -208,17 +225,18 @@ void tcp_send(struct front *f, const struct flow_peer *to, size_t used) {
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* Feeds the whole frames in the buffer and keeps the rest. False: it is closed. */
-static bool take_frames(struct connection *c) {
+/* Feeds whole frames as far as the client may ask. How many, or -1: it is closed. */
+static int take_frames(struct connection *c) {
     struct front *f = c->front;
     size_t from = 0;
+    int taken = 0;
     struct flow_peer peer = {.client = c->client, .port = c->port, .transport = TRANSPORT_TCP,
                              .via = c->id};
-    while (c->in_used - from >= 2) {
+    while (c->in_used - from >= 2 && may_ask(c)) {
         size_t size = (size_t)c->in[from] << 8 | c->in[from + 1];
         if (size > TCP_QUERY_MAX) {
             connection_close(c);
-            return false;
+            return -1;
         }
         if (c->in_used - from < 2 + size)
             break;
@@ -227,14 +245,21 @@ static bool take_frames(struct connection *c) {
         if (!f->sink.query(f->sink.ctx, &peer, c->in + from + 2, size))
             c->in_flight--;
         from += 2 + size;
+        taken++;
     }
     memmove(c->in, c->in + from, c->in_used - from);
     c->in_used -= from;
-    return true;
+    return taken;
+}
+
+static void serve(struct connection *c) {
+    struct front *f = c->front;
+    while (!closed(c) && take_frames(c) > 0)
+        f->sink.idle(f->sink.ctx);
+    settle(c);
 }
 
 static void read_in(struct connection *c) {
-    struct front *f = c->front;
     ssize_t got = recv(c->fd, c->in + c->in_used, sizeof c->in - c->in_used, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -245,9 +270,20 @@ static void read_in(struct connection *c) {
     if (got == 0)
         c->no_more = true; /* half-closed: what was asked is still answered */
     c->in_used += (size_t)got;
-    if (!take_frames(c))
-        return;
-    f->sink.idle(f->sink.ctx);
+}
+
+/* Connections that may ask again after replies went out. */
+void tcp_kicked(uv_timer_t *timer) {
+    struct front *f = timer->data;
+    struct connection *c, *next;
+    for (c = TAILQ_FIRST(&f->connections); c; c = next) {
+        next = TAILQ_NEXT(c, order);
+        if (!c->kicked)
+            continue;
+        c->kicked = false;
+        serve(c);
+        next = TAILQ_FIRST(&f->connections); /* what was served may have moved or closed others */
+    }
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events) {
@@ -260,10 +296,9 @@ static void on_ready(uv_poll_t *poll, int status, int events) {
     }
     if (events & UV_WRITABLE)
         write_out(c);
-    if (!closed(c) && (events & UV_READABLE) && !c->no_more)
+    if (!closed(c) && (events & UV_READABLE) && !c->no_more && c->in_used < sizeof c->in)
         read_in(c);
-    if (!closed(c))
-        settle(c);
+    serve(c);
 }
 
 /* ---- idle ------------------------------------------------------------------------------------- */

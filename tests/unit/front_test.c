@@ -451,6 +451,40 @@ START_TEST(c26_slow_client) {
 }
 END_TEST
 
+/* A client that asks for much and begins to read late gets everything. */
+START_TEST(c26_slow_client_catches_up) {
+    enum { COUNT = 40, SIZE = 20000 };
+    static uint8_t got[2 + SIZE];
+    if (!loopback_enter("c26_slow_client_catches_up"))
+        return;
+    struct front_limits limits = front_limits_default;
+    uint8_t out[COUNT * 22];
+    int small = 65536;
+    /* Of this namespace: or the kernel would take all replies off our hands. */
+    FILE *wmem = fopen("/proc/sys/net/ipv4/tcp_wmem", "w");
+    ck_assert_ptr_nonnull(wmem);
+    fputs("4096 16384 65536", wmem);
+    ck_assert_int_eq(fclose(wmem), 0);
+    limits.backlog = 100000;
+    struct fixture *f = start(&limits);
+    f->reply = SIZE;
+    int fd = client(SOCK_STREAM, "127.0.0.1");
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    for (unsigned i = 0; i < COUNT; i++)
+        frame(out + 22 * i, i);
+    ck_assert_int_eq(send(fd, out, sizeof out, 0), sizeof out); /* in one piece */
+    shutdown(fd, SHUT_WR);
+    run(f, 300);
+    for (unsigned i = 0; i < COUNT; i++) {
+        ck_assert_uint_eq(receive(f, fd, got, sizeof got), sizeof got);
+        ck_assert_uint_eq(got[2] * 256u + got[3], i);
+    }
+    ck_assert(ended(f, fd));
+    close(fd);
+    stop(f);
+}
+END_TEST
+
 START_TEST(tcp_caps) {
     if (!loopback_enter("tcp_caps"))
         return;
@@ -499,6 +533,7 @@ int main(void) {
     tcase_add_test(net, tcp_length_beyond_any_query);
     tcase_add_test(net, tcp_idle);
     tcase_add_test(net, c26_slow_client);
+    tcase_add_test(net, c26_slow_client_catches_up);
     tcase_add_test(net, tcp_caps);
     suite_add_tcase(suite, net);
     SRunner *runner = srunner_create(suite);
