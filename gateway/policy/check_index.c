@@ -21,7 +21,7 @@ static bool directory_valid(const struct policy *p, enum image_section table,
         if (starts[b] != at) return false;
         while (at < count && image_bucket(leading(p, at), bits) == b) at++;
     }
-    return at == count && starts[buckets] == count;
+    return starts[buckets] == count; /* which `at` is, since the table is in order (checked before) */
 }
 
 static const uint8_t *agent_key(const struct policy *p, uint32_t i) {
@@ -103,17 +103,13 @@ static bool sorted_tools_valid(const struct policy *p) {
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static bool same_rule(const struct policy *p, uint32_t a, uint32_t b) {
-    const struct policy_pattern *x = policy_pattern(p, a), *y = policy_pattern(p, b);
-    return x->kind == y->kind && name_equal(&x->base, &y->base);
+    return image_rule_compare(policy_pattern(p, a), policy_pattern(p, b)) == 0;
 }
 
 static bool rule_order_valid(const struct policy *p, const struct image_rule *a,
                              const struct image_rule *b) {
     if (a->hash != b->hash) return a->hash < b->hash;
-    const struct policy_pattern *x = policy_pattern(p, a->pattern);
-    const struct policy_pattern *y = policy_pattern(p, b->pattern);
-    if (x->kind != y->kind) return x->kind < y->kind;
-    return memcmp(&x->base, &y->base, sizeof x->base) < 0;
+    return image_rule_compare(policy_pattern(p, a->pattern), policy_pattern(p, b->pattern)) < 0;
 }
 
 static bool postings_valid(const struct policy *p, const struct image_rule *rule) {

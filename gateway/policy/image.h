@@ -34,7 +34,7 @@
     X(AGENT_DIRECTORY, uint32_t)                                                                   \
     X(ENDPOINT_KEY, uint32_t)           /* endpoints by key */                                     \
     X(ENDPOINT_DIRECTORY, uint32_t)                                                                \
-    X(RULE, struct image_rule)          /* by hash, kind, base */                                  \
+    X(RULE, struct image_rule)          /* by hash, base, kind */                                  \
     X(RULE_DIRECTORY, uint32_t)                                                                    \
     X(POSTING, struct image_posting)    /* rule by rule, by tool and endpoint */                   \
     X(DENY_POSTING, uint32_t)           /* deny entry, rule by rule, ascending */
@@ -123,6 +123,9 @@ struct image_suffixes {
 void image_hash_suffixes(const struct name *n, struct image_suffixes *ret);
 uint64_t image_hash_rule(uint64_t state, unsigned kind);
 uint64_t image_hash_pattern(const struct policy_pattern *pattern);
+
+/* Order of rules with the same hash: by base and kind. 0: the same rule. */
+int image_rule_compare(const struct policy_pattern *a, const struct policy_pattern *b);
 
 /* Whether a label matches a glob: '*' stands for any run of octets, the empty one too. */
 bool image_glob_matches(const uint8_t *glob, size_t glob_size, const uint8_t *label, size_t size);

@@ -39,6 +39,12 @@ uint64_t image_hash_pattern(const struct policy_pattern *pattern) {
     return image_hash_rule(s.state[0], pattern->kind);
 }
 
+_Static_assert(offsetof(struct policy_pattern, kind) == sizeof(struct name), "compared in one go");
+
+int image_rule_compare(const struct policy_pattern *a, const struct policy_pattern *b) {
+    return memcmp(a, b, sizeof(struct name) + 1);
+}
+
 /* Greedy with one resume point: when a literal fails, the last '*' takes one octet more. A '*'
  * further left never needs another try, so this is at most glob x label steps (63 x 63). */
 bool image_glob_matches(const uint8_t *glob, size_t glob_size, const uint8_t *label, size_t size) {

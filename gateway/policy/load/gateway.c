@@ -298,12 +298,20 @@ static void limits_read(struct model *m, const struct reader *r, const struct no
 static void policy_path_read(struct model *m, const struct reader *r, const struct node *n) {
     const char *text;
     m->policy_at = node_place(r, n);
-    if (!text_read(r, n, "policy", DIRECTORY_TEXT_MAX, &text)) return;
     memset(m->gateway.policy_directory, 0, POLICY_PATH_MAX);
+    if (!text_read(r, n, "policy", DIRECTORY_TEXT_MAX, &text)) return;
     set(m->gateway.policy_directory, text);
 }
 
 enum { AGENTS, UPLINK, MANAGEMENT, UPSTREAMS, DNS, LOG, POLICY, STATE, RUNTIME, LIMITS, NAME, KEYS };
+
+/* What can be seen of a file with a fault is where the policy is, so its faults can be told too. */
+static void root_broken(struct model *m, const struct reader *r, const struct node *root) {
+    const char *text = map_peek(root, "policy");
+    (void)r;
+    memset(m->gateway.policy_directory, 0, POLICY_PATH_MAX);
+    if (text && strlen(text) <= DIRECTORY_TEXT_MAX) set(m->gateway.policy_directory, text);
+}
 
 static void root_read(struct model *m, const struct reader *r, const struct node *root) {
     static const struct key keys[KEYS] = {
@@ -317,7 +325,10 @@ static void root_read(struct model *m, const struct reader *r, const struct node
     const struct node *v[KEYS];
     struct policy_gateway *g = &m->gateway;
     const char *name;
-    if (!map_read(r, root, "gateway.yaml", keys, KEYS, v)) return;
+    if (!map_read(r, root, "gateway.yaml", keys, KEYS, v)) {
+        root_broken(m, r, NULL);
+        return;
+    }
     unsigned faults = m->faults.faults;
     if (v[AGENTS]) agents_read(m, r, v[AGENTS]);
     /* Subnets that are not known for their faults: nothing can be held against them. */
@@ -344,5 +355,5 @@ static void root_read(struct model *m, const struct reader *r, const struct node
 
 void gateway_load(struct model *m, const struct source_file *file) {
     m->policy_at = (struct place){file, 1, 1};
-    document_load(m, file, root_read, NULL);
+    document_load(m, file, root_read, root_broken);
 }

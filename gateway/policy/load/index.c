@@ -18,8 +18,7 @@ struct use {
 
 static int compare_rule(const struct use *x, const struct use *y) {
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-    if (x->pattern->kind != y->pattern->kind) return x->pattern->kind < y->pattern->kind ? -1 : 1;
-    return memcmp(&x->pattern->base, &y->pattern->base, sizeof x->pattern->base);
+    return image_rule_compare(x->pattern, y->pattern);
 }
 
 static int compare_uses(const void *a, const void *b) {

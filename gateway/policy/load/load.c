@@ -142,7 +142,9 @@ static void everything_load(struct model *m, const struct load_source *source) {
     m->policy_at = (struct place){start, 1, 1};
     if (source->config) {
         gateway_load(m, start);
-        directory = policy_directory(m, source->config);
+        /* Empty: not known for a fault. */
+        bool known = m->gateway.policy_directory[0] != '\0';
+        directory = known ? policy_directory(m, source->config) : NULL;
     }
     if (directory) folder_load(m, directory);
 }

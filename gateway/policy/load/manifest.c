@@ -43,22 +43,10 @@ static struct model_tool *tool_add(struct model *m, struct place at, const char 
     return tool_register(m, tool, (uint32_t)m->tools.count - 1) ? tool : NULL;
 }
 
-/* The scalar of a key, without a word about anything. */
-static const char *peek(const struct node *map, const char *name) {
-    const struct node *key = map && map->kind == NODE_MAP ? map->first : NULL;
-    while (key && key->next) {
-        if (key->kind == NODE_TEXT && strcmp(key->text, name) == 0) {
-            return key->next->kind == NODE_TEXT ? key->next->text : NULL;
-        }
-        key = key->next->next;
-    }
-    return NULL;
-}
-
 /* A manifest with a fault still defines its tool as far as can be seen, so that agents that name it
  * are not told of an unknown tool. */
 static void manifest_broken(struct model *m, const struct reader *r, const struct node *root) {
-    const char *name = peek(root, "tool"), *version = peek(root, "version");
+    const char *name = map_peek(root, "tool"), *version = map_peek(root, "version");
     if (name && version) tool_add(m, (struct place){r->file, root->line, root->column}, name, version);
     else m->tools_incomplete = true;
 }

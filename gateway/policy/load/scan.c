@@ -48,6 +48,13 @@ static void scan_control(struct scan *s, char c) {
 
 static void scan_one(struct scan *s) {
     uint32_t point;
+    char c = s->bytes[s->offset];
+    if (c > ' ' && c < 0x7f) { /* nearly all of every file */
+        s->indenting = false;
+        s->at.column++;
+        s->offset++;
+        return;
+    }
     size_t size = text_utf8(s->bytes + s->offset, &point);
     if (size == 0) {
         tell(s, "holds a byte that is not UTF-8; save the file as UTF-8");

@@ -74,6 +74,17 @@ bool map_read(const struct reader *r, const struct node *n, const char *what,
     return true;
 }
 
+const char *map_peek(const struct node *n, const char *name) {
+    const struct node *key = n && n->kind == NODE_MAP ? n->first : NULL;
+    while (key && key->next) {
+        if (key->kind == NODE_TEXT && strcmp(key->text, name) == 0) {
+            return key->next->kind == NODE_TEXT ? key->next->text : NULL;
+        }
+        key = key->next->next;
+    }
+    return NULL;
+}
+
 bool list_read(const struct reader *r, const struct node *n, const char *what,
                const struct node **ret) {
     if (n->kind == NODE_BROKEN) return false;

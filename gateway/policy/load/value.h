@@ -28,6 +28,10 @@ static inline struct place node_place(const struct reader *r, const struct node 
 bool map_read(const struct reader *r, const struct node *n, const char *what,
               const struct key *keys, size_t count, const struct node **values);
 
+/* The scalar of a key, without a word about anything: for what is left of a file behind a fault, so
+ * `n` may be NULL. NULL: not there. */
+const char *map_peek(const struct node *n, const char *name);
+
 /* Whether the node is a list; *ret is its first entry (NULL: an empty list). */
 bool list_read(const struct reader *r, const struct node *n, const char *what,
                const struct node **ret);
