@@ -76,8 +76,8 @@ int ruleset_digest(struct ruleset *r, uint8_t ret[32]);
 struct ruleset_counter { uint32_t reason; uint64_t packets, bytes; };
 int ruleset_counters(struct ruleset *r, struct ruleset_counter ret[RULESET_COUNTERS]);
 
-/* Letters, digits, '.', '_', '-', 1..15 of them, not starting with '.' or '-': what may stand in
- * the text. */
+/* Letters, digits, '.', '_', '-', 1..15 of them, and none of ".", "..", "all", "default", "lo": what
+ * may stand in the text, and in paths of switches. */
 bool ruleset_ifname_valid(const char *name);
 
 #endif

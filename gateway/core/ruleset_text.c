@@ -19,14 +19,14 @@
 #define LOG_TOTAL_RATE "500/second burst 1000 packets"
 
 bool ruleset_ifname_valid(const char *name) {
+    /* The first four are paths or switches for all below /proc/sys/net. */
+    static const char *const reserved[] = {".", "..", "all", "default", "lo"};
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t length = strnlen(name, POLICY_IFNAME_MAX);
-    if (length == 0 || length >= POLICY_IFNAME_MAX || name[0] == '.' || name[0] == '-')
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = name[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-') return false;
-    }
+    if (length == 0 || length >= POLICY_IFNAME_MAX || strspn(name, allowed) != length) return false;
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(name, reserved[i]) == 0) return false;
     return true;
 }
 

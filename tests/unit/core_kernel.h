@@ -233,6 +233,26 @@ static inline void lab_open(struct lab *l, const char *client, const char *remot
     ck_assert_int_eq(lab_commit(l, &c), 0);
 }
 
+/* ---- what the maps hold ------------------------------------------------------------------ */
+
+struct seen {
+    unsigned count;
+    struct element last;
+};
+
+static inline int see(void *ctx, const struct element *element) {
+    struct seen *s = ctx;
+    s->count++;
+    s->last = *element;
+    return 0;
+}
+
+static inline struct seen dumped(struct lab *l, int family) {
+    struct seen s = {0};
+    ck_assert_int_eq(elements_dump(l->elements, family, see, &s), (int)s.count);
+    return s;
+}
+
 /* ---- packets ----------------------------------------------------------------------------- */
 
 struct packet {
