@@ -348,6 +348,35 @@ START_TEST(c26_half_close) {
 }
 END_TEST
 
+/* Sixteen in flight; the next ones wait in the buffer for replies to earlier ones, half-closed or not. */
+START_TEST(c26_many_in_flight) {
+    enum { COUNT = 40 };
+    if (!loopback_enter("c26_many_in_flight"))
+        return;
+    uint8_t out[COUNT * 22], got[22];
+    struct fixture *f = start(NULL);
+    f->hold = true;
+    int fd = client(SOCK_STREAM, "127.0.0.1");
+    for (unsigned i = 0; i < COUNT; i++)
+        frame(out + 22 * i, i);
+    ck_assert_int_eq(send(fd, out, sizeof out, 0), sizeof out);
+    shutdown(fd, SHUT_WR);
+    run_until(f, 16);
+    run(f, 50);
+    ck_assert_uint_eq(f->count, 16);
+    for (unsigned i = 0; i < COUNT; i++) {
+        answer(f, i);
+        run(f, 2);
+        ck_assert_uint_eq(f->count, i + 17 < COUNT ? i + 17 : COUNT);
+        ck_assert_uint_eq(receive(f, fd, got, 22), 22);
+        ck_assert_uint_eq(got[3], i);
+    }
+    ck_assert(ended(f, fd));
+    close(fd);
+    stop(f);
+}
+END_TEST
+
 START_TEST(tcp_client_gone_before_the_reply) {
     if (!loopback_enter("tcp_client_gone_before_the_reply"))
         return;
@@ -529,6 +558,7 @@ int main(void) {
     tcase_add_loop_test(net, c26_pipelined_in_pieces, 0, 4);
     tcase_add_test(net, c26_out_of_order);
     tcase_add_test(net, c26_half_close);
+    tcase_add_test(net, c26_many_in_flight);
     tcase_add_test(net, tcp_client_gone_before_the_reply);
     tcase_add_test(net, tcp_length_beyond_any_query);
     tcase_add_test(net, tcp_idle);
