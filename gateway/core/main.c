@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,15 @@
 #include "gateway/base/log.h"
 #include "gateway/core/core.h"
 #include "gateway/proto/handover.h"
+
+/* libnftables asks the name service for every uid it reads, numbers too: nscd's socket, plugins of
+ * nsswitch.conf, perhaps a directory server, from the privileged process. This definition takes the
+ * place of libc's in this program: there are no user names in our ruleset, and the library goes on to
+ * read the number. (Here and not in ruleset.c, lest other programs get it from the archive.) */
+struct passwd *getpwnam(const char *name) {
+    (void)name;
+    return NULL;
+}
 
 #define FILES_MAX 64 /* descriptors */
 #define FLOWS_MAX 1048576u

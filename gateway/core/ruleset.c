@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <nftables/libnftables.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +13,6 @@
 
 #include "gateway/base/clock.h"
 #include "gateway/core/ruleset_table.h"
-
-/* libnftables asks the name service for every uid it reads, numbers too: nscd's socket, plugins of
- * nsswitch.conf, perhaps a directory server, from the privileged process. This definition takes the
- * place of libc's in this program: there are no user names in our text, and the library goes on to
- * read the number. */
-struct passwd *getpwnam(const char *name) {
-    (void)name;
-    return NULL;
-}
 
 #define LOAD_TIMEOUT (30 * USEC_PER_SEC)
 #define LOAD_TRIES 4

@@ -2,8 +2,9 @@
  * watched for changes by others.
  *
  * The text is loaded by libnftables in a child process of its own, because that library may call
- * exit() and keeps netlink state. The caller must be single-threaded. Needs fork, wait4, pipe2 and
- * what libnftables needs (netlink sockets, files below /etc and /usr read-only, which may be absent).
+ * exit() and keeps netlink state. The caller must be single-threaded. Needs fork, wait4, pipe2, netlink
+ * sockets, and to open files below /etc read-only, which may be absent. The library asks getpwnam() for
+ * each uid: a program under a filter of system calls defines that away, as main.c does.
  */
 #ifndef GATEWAY_CORE_RULESET_H
 #define GATEWAY_CORE_RULESET_H
