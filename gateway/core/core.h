@@ -62,6 +62,12 @@ struct core_child {
 struct core_counts { STATUS_TABLE(X) };
 #undef X
 
+/* An element that has to follow the ledger, and the mark it is believed to have (0: not known). */
+struct core_key {
+    struct ledger_key key; /* first: sorted and found by it */
+    uint32_t was;
+};
+
 struct open_group; /* open.c */
 
 struct core {
@@ -74,7 +80,7 @@ struct core {
     struct flows *flows;
     struct marks *marks;
     struct open_group *open;
-    struct ledger_key *keys;   /* CORE_KEYS_MAX: scratch of reload and reconcile */
+    struct core_key *keys;     /* CORE_KEYS_MAX: scratch of reload and reconcile */
 
     struct elements *elements;
     struct conntrack *conntrack;
@@ -89,7 +95,7 @@ struct core {
     uint64_t compare_cursor;   /* in the ledger, amid a comparison by parts */
     uint8_t round;             /* of the comparisons */
     bool repair_failed;        /* said once */
-    struct { unsigned requests; uint32_t failed; } sync; /* sync.c */
+    struct { unsigned requests; uint32_t failed; bool empty; } sync; /* sync.c */
 
     struct channel supervisor, resolver, recorder, control;
     struct proto_message in, out;
@@ -171,8 +177,8 @@ void open_reverse(struct core *c); /* c->in is a REVERSE */
 /* Sets each key, as many as are put between begin and end, to what the ledger has for it: an
  * element with the remaining lifetime, or none. sync_end() says how many failed; if any did, the
  * table will be made anew (repair.c). */
-void sync_begin(struct core *c);
-void sync_key(struct core *c, const struct ledger_key *key);
+void sync_begin(struct core *c, bool empty); /* `empty`: the maps hold nothing yet */
+void sync_key(struct core *c, const struct ledger_key *key, uint32_t was);
 uint32_t sync_end(struct core *c);
 struct element_key sync_element_key(const struct ledger_key *key);
 struct ledger_key sync_ledger_key(const struct element_key *key);

@@ -31,7 +31,7 @@ struct comparing {
     bool adopt;
     usec_t now;
     uint32_t seen, adopted, strays_found;
-    struct ledger_key *strays; /* CORE_KEYS_MAX, removed in one round */
+    struct core_key *strays; /* CORE_KEYS_MAX, removed in one round */
     uint32_t stray_count;
 };
 
@@ -74,7 +74,7 @@ static int on_element(void *ctx, const struct element *e) {
     /* One about to end by itself is no drift: the ledger rounds the other way. */
     if (!k->adopt && e->remaining_ms > 0 && e->remaining_ms * USEC_PER_MSEC <= SLACK) return 0;
     k->strays_found++;
-    if (k->stray_count < CORE_KEYS_MAX) k->strays[k->stray_count++] = key;
+    if (k->stray_count < CORE_KEYS_MAX) k->strays[k->stray_count++] = (struct core_key){key, e->mark};
     return 0;
 }
 
@@ -94,7 +94,7 @@ static int dump(struct comparing *k) {
 }
 
 static int key_compare(const void *a, const void *b) {
-    const struct ledger_key *x = a, *y = b;
+    const struct ledger_key *x = a, *y = b; /* each the beginning of a core_key */
     int r = addr_compare(&x->client, &y->client);
     if (r == 0) r = addr_compare(&x->remote, &y->remote);
     if (r == 0) r = (int)x->port - (int)y->port;
@@ -116,8 +116,9 @@ static void remove_strays(struct comparing *k) {
     struct core *c = k->core;
     if (k->stray_count == 0) return;
     qsort(k->strays, k->stray_count, sizeof *k->strays, key_compare);
-    sync_begin(c);
-    for (uint32_t i = 0; i < k->stray_count; i++) sync_key(c, &k->strays[i]);
+    sync_begin(c, false);
+    for (uint32_t i = 0; i < k->stray_count; i++)
+        sync_key(c, &k->strays[i].key, k->strays[i].was);
     sync_end(c);
     int r = conntrack_delete_where(c->conntrack, 0, 0, flow_of_stray, k);
     if (r < 0 && r != -EINTR) log_error("flows of removed openings: errno %d", -r);
@@ -129,12 +130,12 @@ static uint64_t restore_missing(struct core *c) {
     uint64_t cursor = 0, restored = 0;
     uint32_t budget = UINT32_MAX;
     usec_t end = core_now(c) + SLACK;
-    sync_begin(c);
+    sync_begin(c, false);
     while (ledger_next(c->ledger, &cursor, &budget, &claim)) {
         ledger_shown(c->ledger, &claim.key, NULL, &first);
         if (first.name != claim.name || claim.deadline <= end) continue;
         if (ledger_seen(c->ledger, &claim.key, c->round)) continue;
-        sync_key(c, &claim.key);
+        sync_key(c, &claim.key, 0);
         restored++;
     }
     sync_end(c);
@@ -202,11 +203,11 @@ static void compare_part(struct core *c) {
         if (first.name != claim.name || claim.deadline <= now + SLACK) continue;
         int r = elements_get(c->elements, &key, &e);
         if (r < 0) return; /* later: nothing is known */
-        if (r == 0 || !matches(now, &e, &claim)) c->keys[wrong++] = claim.key;
+        if (r == 0 || !matches(now, &e, &claim)) c->keys[wrong++] = (struct core_key){claim.key, 0};
     }
     if (wrong > 0) {
-        sync_begin(c);
-        for (uint32_t i = 0; i < wrong; i++) sync_key(c, &c->keys[i]);
+        sync_begin(c, false);
+        for (uint32_t i = 0; i < wrong; i++) sync_key(c, &c->keys[i].key, 0);
         sync_end(c);
     }
     tell_drift(c, 0, wrong);

@@ -66,6 +66,12 @@ int reload_ruleset(struct core *c, const struct core_image *image, bool rebuild,
 
 /* ---- taking back --------------------------------------------------------------------------- */
 
+/* The mark the kernel shows for the opening of the claim. */
+static uint32_t mark_shown(const struct core *c, const struct ledger_claim *claim) {
+    struct ledger_claim shown;
+    return ledger_shown(c->ledger, &claim->key, NULL, &shown) ? shown.mark : 0;
+}
+
 /* Takes claims that the policy no longer covers out of the ledger, then lets the kernel follow: an
  * opening on which another name has a claim stays. */
 static uint64_t revoke_openings(struct core *c) {
@@ -76,11 +82,11 @@ static uint64_t revoke_openings(struct core *c) {
         while (count < CORE_KEYS_MAX && (more = ledger_next(c->ledger, &cursor, &budget, &claim))) {
             if (grant_stands(&c->image.policy, c->marks, claim.mark, &claim.key, claim.name))
                 continue;
-            c->keys[count++] = claim.key;
+            c->keys[count++] = (struct core_key){claim.key, mark_shown(c, &claim)};
             ledger_remove(c->ledger, &claim.key, claim.name);
         }
-        sync_begin(c);
-        for (uint32_t i = 0; i < count; i++) sync_key(c, &c->keys[i]);
+        sync_begin(c, false);
+        for (uint32_t i = 0; i < count; i++) sync_key(c, &c->keys[i].key, c->keys[i].was);
         sync_end(c);
         revoked += count;
     }

@@ -22,14 +22,14 @@ static uint64_t refill(struct core *c) {
     uint64_t cursor = 0, set = 0;
     uint32_t budget = UINT32_MAX;
     usec_t now = core_now(c);
-    sync_begin(c);
+    sync_begin(c, true);
     while (ledger_next(c->ledger, &cursor, &budget, &claim)) {
         struct ledger_claim first;
         if (claim.deadline <= now) continue;
         /* An opening with several claims comes once: with the one that is shown. */
         ledger_shown(c->ledger, &claim.key, NULL, &first);
         if (first.name != claim.name) continue;
-        sync_key(c, &claim.key);
+        sync_key(c, &claim.key, 0);
         set++;
     }
     uint32_t failed = sync_end(c);

@@ -15,8 +15,9 @@ struct ledger_key sync_ledger_key(const struct element_key *key) {
                                .protocol = key->protocol};
 }
 
-void sync_begin(struct core *c) {
+void sync_begin(struct core *c, bool empty) {
     elements_begin(c->elements);
+    c->sync.empty = empty;
     c->sync.requests = 0;
     c->sync.failed = 0;
 }
@@ -44,7 +45,7 @@ static struct element_change change_of(struct core *c, const struct ledger_key *
     usec_t now = core_now(c);
     if (!ledger_shown(c->ledger, key, NULL, &claim) || claim.deadline <= now) return change;
     name_ref_read(claim.name, name);
-    change.op = ELEMENT_REFRESH;
+    change.op = c->sync.empty ? ELEMENT_ADD : ELEMENT_REFRESH;
     change.mark = claim.mark;
     change.timeout_ms = (claim.deadline - now + USEC_PER_MSEC - 1) / USEC_PER_MSEC;
     change.name = name;
@@ -59,9 +60,10 @@ static int put(struct core *c, const struct element_change *change) {
     return r;
 }
 
-void sync_key(struct core *c, const struct ledger_key *key) {
+void sync_key(struct core *c, const struct ledger_key *key, uint32_t was) {
     struct name name;
     struct element_change change = change_of(c, key, &name);
+    change.was = was;
     int r = put(c, &change);
     if (r == -ENOSPC) {
         commit(c);
