@@ -31,6 +31,7 @@
 /* A nested attribute has a 16-bit length. */
 #define LIST_BYTES_MAX 60000
 #define SOCKET_BUFFER (16 << 20)
+#define FULL_TRIES 3
 
 struct change {
     uint32_t mark;
@@ -341,27 +342,41 @@ static int request_send(struct elements *e, const struct request *r) {
     return batch_send(e, last);
 }
 
+static bool request_has(const struct elements *e, const struct request *r, enum element_op op) {
+    for (uint32_t i = 0; i < r->count; i++)
+        if (e->changes[r->first + i].op == op) return true;
+    return false;
+}
+
+/* Tries each request alone. Every refusal is dear, so what is known to fail is not tried: all when the
+ * map is gone, what adds when the map was full for several. */
+static void requests_retry(struct elements *e, unsigned requests) {
+    unsigned full = 0;
+    bool gone = false;
+    e->retries++;
+    for (unsigned i = 0; i < requests; i++) {
+        struct request *r = &e->requests[i];
+        bool adds = request_has(e, r, ELEMENT_ADD);
+        if (r->count == 0) r->result = 0;
+        else if (gone && (adds || request_has(e, r, ELEMENT_REFRESH))) r->result = -ENOENT;
+        else if (full >= FULL_TRIES && adds) r->result = -ENFILE;
+        else r->result = request_send(e, r);
+        /* All begin with an add, so this is not about an element. */
+        gone = gone || r->result == -ENOENT;
+        full += r->result == -ENFILE;
+    }
+}
+
 int elements_commit(struct elements *e) {
     unsigned requests = e->requests_used;
     int done = 0, error = e->changes_used > 0 ? group_send(e) : 0;
 
     for (unsigned i = 0; i < requests; i++) e->requests[i].result = error;
+    if (error < 0 && error != -ENOBUFS) requests_retry(e, requests);
+    for (unsigned i = 0; i < requests; i++) done += e->requests[i].result == 0;
     e->committed = requests;
-    if (error == -ENOBUFS) {
-        elements_begin(e);
-        return error;
-    }
-    if (error < 0) e->retries++;
-    for (unsigned i = 0; i < requests; i++) {
-        struct request *r = &e->requests[i];
-        if (error < 0) {
-            if (r->count == 0) r->result = 0;
-            else r->result = request_send(e, r);
-        }
-        if (r->result == 0) done++;
-    }
     elements_begin(e);
-    return done;
+    return error == -ENOBUFS ? error : done;
 }
 
 int elements_result(const struct elements *e, unsigned request) {

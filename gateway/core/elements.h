@@ -66,7 +66,7 @@ unsigned elements_pending(const struct elements *e); /* changes put so far */
 /* Sends the group, and request by request where needed, and reads every reply. Number of requests
  * that are in the kernel now, or -errno when nothing is known to have happened (-ENOBUFS: replies
  * were lost: dump and compare). Then elements_result() of each request: 0 acknowledged; -ENFILE the
- * map is full (reason map-full); -ENOENT table or map is gone (load the ruleset); other -errno.
+ * map is full (reason map-full; after three in a group the other requests that add are not tried); -ENOENT table or map is gone (load the ruleset); other -errno.
  * Changes without request and requests without changes succeed. Starts a new group. */
 int elements_commit(struct elements *e);
 /* Of the group committed last. */

@@ -226,6 +226,32 @@ START_TEST(full_map) {
 }
 END_TEST
 
+/* Many requests on a full map, and on none: each has its result, and it does not take for ever. */
+START_TEST(large_group_fails) {
+    struct lab l;
+    lab_network(&l);
+    l.config.map_size = 2;
+    lab_load(&l, false);
+    lab_open(&l, AGENT4, REMOTE4, IPPROTO_TCP, 1);
+    for (int gone = 0; gone < 2; gone++) {
+        usec_t before = clock_now(&clock_system);
+        elements_begin(l.elements);
+        for (uint16_t i = 0; i < 500; i++) {
+            ck_assert_int_eq(elements_request(l.elements), i);
+            put(&l, i == 499 ? ELEMENT_REFRESH : ELEMENT_ADD, REMOTE4, i == 499 ? 1 : (uint16_t)(i + 2));
+        }
+        ck_assert_int_eq(elements_commit(l.elements), gone ? 0 : 2);
+        ck_assert_int_eq(elements_result(l.elements, 0), gone ? -ENOENT : 0);
+        for (unsigned i = 1; i < 499; i++)
+            ck_assert_int_eq(elements_result(l.elements, i), gone ? -ENOENT : -ENFILE);
+        ck_assert_int_eq(elements_result(l.elements, 499), gone ? -ENOENT : 0);
+        ck_assert_uint_lt(clock_now(&clock_system) - before, USEC_PER_SEC);
+        if (!gone) RUN("nft", "delete table inet tidegate");
+    }
+    lab_stop(&l);
+}
+END_TEST
+
 /* c02: the table is gone. */
 START_TEST(no_table) {
     struct lab l;
@@ -304,7 +330,7 @@ END_TEST
 int main(void) {
     const struct lab_test tests[] = {
         TEST(element_comes_back), TEST(element_names), TEST(refresh_extends), TEST(element_get),
-        TEST(opening_expires), TEST(group_results), TEST(full_map), TEST(no_table),
+        TEST(opening_expires), TEST(group_results), TEST(full_map), TEST(large_group_fails), TEST(no_table),
         TEST(bad_changes), TEST(large_group),
     };
     return lab_main("core_elements", tests, sizeof tests / sizeof *tests);
