@@ -1,6 +1,7 @@
 /* decide_test.c: policy_decide() and its relatives, on images made by the loader. */
 #include <netinet/in.h>
 
+#include "gateway/base/buf.h"
 #include "gateway/policy/image.h"
 #include "tests/unit/policy_files.h"
 
@@ -289,15 +290,17 @@ static uint32_t pick(uint32_t bound) {
     return (random_state >> 8) % bound;
 }
 
-/* Few labels, so that names meet. */
+/* Few labels, so that names meet. `text` holds 64 bytes at least. */
 static void random_name(char *text, bool pattern) {
     static const char *const labels[] = {"a", "b", "ab", "ba", "aab"};
     static const char *const wild[] = {"*", "**", "a*", "*b", "a*b"};
     unsigned count = pick(4);
-    text[0] = '\0';
-    if (pattern && pick(2)) strcat(strcat(text, wild[pick(5)]), ".");
-    for (unsigned i = 0; i < count; i++) strcat(strcat(text, labels[pick(5)]), ".");
-    strcat(text, pick(2) ? "one.test" : "two.test");
+    struct buf b = buf_over(text, 64);
+    if (pattern && pick(2)) buf_format(&b, "%s.", wild[pick(5)]);
+    for (unsigned i = 0; i < count; i++) buf_format(&b, "%s.", labels[pick(5)]);
+    buf_put_text(&b, pick(2) ? "one.test" : "two.test");
+    buf_put_char(&b, '\0');
+    ck_assert(!b.overflow);
 }
 
 static void random_policy(void) {
@@ -429,12 +432,16 @@ END_TEST
 
 /* The longest names: 127 labels, and 255 octets. */
 START_TEST(long_names) {
-    char text[600] = "";
-    for (unsigned i = 0; i < 120; i++) strcat(text, "a.");
-    strcat(text, "wide.example");
+    char text[600];
+    struct buf b = buf_over(text, sizeof text);
+    for (unsigned i = 0; i < 120; i++) buf_put_text(&b, "a.");
+    buf_put_text(&b, "wide.example");
+    buf_put_char(&b, '\0');
     decide_row(&(struct row){R, text, 1, REASON_ALLOWED, WIDE "6", "wide:6"});
-    text[0] = '\0';
-    for (unsigned i = 0; i < 127; i++) strcat(text, i ? ".a" : "a");
+    b = buf_over(text, sizeof text);
+    for (unsigned i = 0; i < 127; i++) buf_put_text(&b, i ? ".a" : "a");
+    buf_put_char(&b, '\0');
+    ck_assert(!b.overflow);
     decide_row(&(struct row){R, text, 1, REASON_NOT_LISTED, "default", ""});
 }
 END_TEST
