@@ -56,7 +56,7 @@ def test_c35_ports_and_ids_differ(lab):
         lab.run("agent1", "python3", "-c", """
 import sys; sys.path.insert(0, sys.argv[1]); import agent
 a = agent.Asker(sys.argv[2])
-for i in range(3200, 3500): a.ask(f"h{i}.rounds.search.example", 1)
+for i in range(300): a.ask(f"port{i}.cdn.search.example", 1)
 """, tglab.ROOT / "tests/net", G4)
     pairs = [(int.from_bytes(d[0:2], "big"), int.from_bytes(d[8:10], "big")) for p, _, d in queries(capture) if p == 17]
     check(len(pairs) >= 300, f"only {len(pairs)} queries")
