@@ -181,7 +181,7 @@ static void denies_read(struct model *m, const struct reader *r, const struct no
     if (!list_read(r, list, "deny", &n)) return;
     for (; n; n = n->next) {
         struct policy_pattern pattern;
-        if (!pattern_read(m, r, n, &pattern)) continue;
+        if (!pattern_read(m, r, n, true, &pattern)) continue;
         const char *text = model_text(m, n->text);
         struct model_deny *deny = list_add(m, &m->denies);
         if (!deny) return;

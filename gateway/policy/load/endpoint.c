@@ -77,7 +77,7 @@ static bool target_read(struct model *m, const struct reader *r, const struct no
         fault_add(r->f, node_place(r, n), "an endpoint lacks \"name\" (or \"address\"); add one");
         return false;
     }
-    bool fine = pattern_read(m, r, v[NAME], &e->pattern);
+    bool fine = pattern_read(m, r, v[NAME], false, &e->pattern);
     if (fine) e->pattern_text = model_text(m, v[NAME]->text);
     return types_read(r, v[TYPES], &e->out) && fine;
 }

@@ -309,6 +309,7 @@ enum { AGENTS, UPLINK, MANAGEMENT, UPSTREAMS, DNS, LOG, POLICY, STATE, RUNTIME, 
 static void root_broken(struct model *m, const struct reader *r, const struct node *root) {
     const char *text = map_peek(root, "policy");
     (void)r;
+    m->policy_guessed = true;
     memset(m->gateway.policy_directory, 0, POLICY_PATH_MAX);
     if (text && strlen(text) <= DIRECTORY_TEXT_MAX) set(m->gateway.policy_directory, text);
 }

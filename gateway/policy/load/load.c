@@ -108,6 +108,7 @@ static void folder_load(struct model *m, const char *directory) {
     const char *problem = NULL;
     if (stat(directory, &st) < 0) problem = strerror(errno);
     else if (!S_ISDIR(st.st_mode)) problem = "it is no directory";
+    if (problem && m->policy_guessed) return;
     if (problem) {
         fault_add(&m->faults, m->policy_at, "the policy folder \"%s\" cannot be opened: %s; correct "
                   "the path, or make the folder with agents.yaml and tools/", shown(directory).text,

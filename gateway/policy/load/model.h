@@ -70,6 +70,7 @@ struct model {
 
     struct policy_gateway gateway;
     struct place policy_at; /* where `policy:` stands */
+    bool policy_guessed;    /* from a file with a fault: no word if it is not there */
 
     struct list subnets;     /* struct model_source */
     struct list tools;       /* struct model_tool */
@@ -106,8 +107,8 @@ void document_load(struct model *m, const struct source_file *file, document_fn 
 
 /* ---- the readers, in the order of their use; faults go to m->faults ---- */
 
-/* names.c: a name pattern. */
-bool pattern_read(struct model *m, const struct reader *r, const struct node *n,
+/* names.c: a name pattern of an endpoint or of the deny list. */
+bool pattern_read(struct model *m, const struct reader *r, const struct node *n, bool deny,
                   struct policy_pattern *ret);
 bool suffixes_load(struct model *m, const char *path);
 

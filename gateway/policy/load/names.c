@@ -21,6 +21,7 @@
 struct pending {
     struct model *m;
     struct place at;
+    bool deny; /* it is for the deny list */
     const char *written;
     char host[WRITTEN_MAX + 1]; /* without wildcard label and trailing dot; then in ASCII */
     struct policy_pattern pattern;
@@ -39,7 +40,12 @@ static bool tell_address(const struct pending *p, const char *text) {
     if (skip && strchr(bare, ']')) *strchr(bare, ']') = '\0';
     struct prefix prefix;
     if (prefix_parse(bare, &prefix) == -EINVAL) return false;
-    tell(p, "\"%s\" is an address, not a name; write address: \"%s\"", shown(text).text, bare);
+    if (p->deny) {
+        tell(p, "\"%s\" is an address; remove it, addresses are denied unless a manifest lists them",
+             shown(text).text);
+    } else {
+        tell(p, "\"%s\" is an address, not a name; write address: \"%s\"", shown(text).text, bare);
+    }
     return true;
 }
 
@@ -232,7 +238,8 @@ static bool check_last_label(const struct pending *p) {
              shown(p->written).text);
         return false;
     }
-    if (!dot && p->pattern.kind == PATTERN_EXACT) {
+    if (!dot && p->pattern.kind == PATTERN_EXACT &&
+        !psl_is_public_suffix2(p->m->psl, p->host, PSL_TYPE_ICANN | PSL_TYPE_NO_STAR_RULE)) {
         tell(p, "\"%s\" is a single label; write the full name, as in %s.example.com",
              shown(p->written).text, shown(p->host).text);
         return false;
@@ -272,14 +279,15 @@ static bool check_suffix(const struct pending *p) {
         return false;
     }
     if (!icann && !psl_is_public_suffix2(p->m->psl, host, PSL_TYPE_PRIVATE)) return true;
-    tell(p, "\"%s\" would match names that anyone can get, since %s is a public suffix; write a longer "
-         "name, as in *.example.%s, or list the names", shown(p->written).text, host, host);
+    tell(p, "\"%s\" would match names that anyone can get, since %s is a %s; write a longer name, as in "
+         "*.example.%s, or list the names", shown(p->written).text, host,
+         strchr(host, '.') ? "public suffix" : "top-level domain", host);
     return false;
 }
 
 bool pattern_read(struct model *m, const struct reader *r, const struct node *n,
-                  struct policy_pattern *ret) {
-    struct pending p = {.m = m, .at = node_place(r, n)};
+                  bool deny, struct policy_pattern *ret) {
+    struct pending p = {.m = m, .at = node_place(r, n), .deny = deny};
     if (!text_read(r, n, "the name", WRITTEN_MAX, &p.written)) return false;
     if (tell_form(&p) || !split_wildcard(&p)) return false;
     bool had_ascii = text_is_ascii(p.host);

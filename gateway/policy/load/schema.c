@@ -58,6 +58,11 @@ bool map_read(const struct reader *r, const struct node *n, const char *what,
               const struct key *keys, size_t count, const struct node **values) {
     for (size_t i = 0; i < count; i++) values[i] = NULL;
     if (n->kind == NODE_BROKEN) return false;
+    if (n->kind == NODE_TEXT && n->text[0] == '\0') {
+        fault_add(r->f, node_place(r, n), "%s is empty; write lines of \"key: value\", or remove it",
+                  what);
+        return false;
+    }
     if (n->kind != NODE_MAP) {
         fault_add(r->f, node_place(r, n), "%s must be a mapping (lines of \"key: value\"), not %s",
                   what, n->kind == NODE_LIST ? "a list" : "a single value");

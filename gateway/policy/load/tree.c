@@ -226,10 +226,12 @@ int tree_parse(struct faults *f, const struct source_file *file, const char *byt
         tree_free(t);
         return -1;
     }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, size);
+    /* A byte order mark is no part of the text (the parser skips it only when it guesses). */
+    size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes + mark, size - mark);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     struct builder b = {.f = f, .file = file, .tree = t};
-    bool complete = parse(&b, &parser, bytes, size);
+    bool complete = parse(&b, &parser, bytes + mark, size - mark);
     yaml_parser_delete(&parser);
     *ret = t;
     return complete ? 0 : -1;
