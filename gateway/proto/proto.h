@@ -80,6 +80,10 @@ enum proto_type {
     PROTO_TYPE_END
 };
 
+/* A hole in a message would carry bytes nobody wrote into another process. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
 struct proto_head {
     uint32_t magic;
     uint16_t type;  /* enum proto_type */
@@ -326,6 +330,8 @@ struct msg_reloaded {
     uint32_t faults;
     uint64_t openings_revoked, flows_revoked;
 };
+
+#pragma GCC diagnostic pop
 
 /* ---- sending and receiving ----------------------------------------------------------------- */
 
