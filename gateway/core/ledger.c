@@ -1,12 +1,13 @@
 /* ledger.c: claims on openings, by client, name and address.
  *
  *   client (address, number of claims)
- *     group (client, name; its addresses from old to young)
+ *     group (client, name; its holdings from old to young)
  *       holding (client, name, remote)
- *         claim (protocol, port; mark, deadline)
+ *         claim (mark, deadline) -> opening (client, remote, protocol, port)
  *
- * Hash chains lead to clients by address, to groups by (client, name) and to holdings by (client,
- * remote), which is the way to all claims on one opening. Claims hang on a wheel of seconds too.
+ * Hash chains lead to clients by address, to groups by (client, name), to holdings by (group,
+ * remote) and to openings by (client, remote). An opening knows which of its claims is shown, so
+ * that thousands of names on one address cost no search. Claims hang on a wheel of seconds too.
  */
 #include "gateway/core/ledger.h"
 
@@ -39,27 +40,36 @@ struct holding {
     uint32_t free, next;
     uint32_t group;
     uint32_t older, younger;
-    uint32_t claims; /* first */
-    uint8_t remote[16];
+    uint32_t claims; /* first; never none, so it tells the remote address too */
 };
 
-struct claim {
+struct opening {
     uint32_t free, next;
-    uint32_t holding; /* 0: this place is not in use */
-    uint32_t mark;
-    usec_t deadline;
-    uint32_t before, after; /* on the wheel */
-    uint16_t slot;          /* of the wheel */
+    uint32_t client;
+    uint32_t claims; /* those touched last come first */
+    uint32_t shown;  /* of these the one that ends last, among equals the one touched last */
+    uint8_t remote[16];
     uint16_t port;
     uint8_t protocol;
     uint8_t round; /* of the comparison with the kernel that saw it last */
 };
 
+struct claim {
+    uint32_t free, next; /* in its holding */
+    uint32_t holding;    /* 0: this place is not in use */
+    uint32_t opening;
+    uint32_t upper, lower; /* in its opening */
+    usec_t deadline;
+    uint32_t mark;
+    uint32_t before, after; /* on the wheel */
+    uint16_t slot;          /* of the wheel */
+};
+
 struct ledger {
     struct names *names;
-    struct slab clients, groups, holdings, claims;
-    uint32_t *by_client, *by_name, *by_remote; /* hash buckets */
-    uint32_t mask;                             /* of all three */
+    struct slab clients, groups, holdings, openings, claims;
+    uint32_t *by_client, *by_name, *by_holding, *by_remote; /* hash buckets */
+    uint32_t mask;                                          /* of all four */
     uint32_t openings4, openings6;
     uint64_t second; /* the wheel has been emptied up to and without this one */
     uint8_t key[HASH_KEY_SIZE];
@@ -70,6 +80,9 @@ static struct client *client_at(const struct ledger *l, uint32_t i) { return sla
 static struct group *group_at(const struct ledger *l, uint32_t i) { return slab_at(&l->groups, i); }
 static struct holding *holding_at(const struct ledger *l, uint32_t i) {
     return slab_at(&l->holdings, i);
+}
+static struct opening *opening_at(const struct ledger *l, uint32_t i) {
+    return slab_at(&l->openings, i);
 }
 static struct claim *claim_at(const struct ledger *l, uint32_t i) { return slab_at(&l->claims, i); }
 
@@ -87,11 +100,13 @@ struct ledger *ledger_new(uint32_t max, struct names *names, const uint8_t key[H
      * moment at which a table of a million has to be hashed anew. */
     l->by_client = calloc(buckets, sizeof *l->by_client);
     l->by_name = calloc(buckets, sizeof *l->by_name);
+    l->by_holding = calloc(buckets, sizeof *l->by_holding);
     l->by_remote = calloc(buckets, sizeof *l->by_remote);
-    if (!l->by_client || !l->by_name || !l->by_remote ||
+    if (!l->by_client || !l->by_name || !l->by_holding || !l->by_remote ||
         slab_make(&l->clients, sizeof(struct client), max) < 0 ||
         slab_make(&l->groups, sizeof(struct group), max) < 0 ||
         slab_make(&l->holdings, sizeof(struct holding), max) < 0 ||
+        slab_make(&l->openings, sizeof(struct opening), max) < 0 ||
         slab_make(&l->claims, sizeof(struct claim), max) < 0)
         return ledger_free(l);
     return l;
@@ -104,9 +119,11 @@ struct ledger *ledger_free(struct ledger *l) {
     slab_release(&l->clients);
     slab_release(&l->groups);
     slab_release(&l->holdings);
+    slab_release(&l->openings);
     slab_release(&l->claims);
     free(l->by_client);
     free(l->by_name);
+    free(l->by_holding);
     free(l->by_remote);
     free(l);
     return NULL;
@@ -131,7 +148,10 @@ static uint32_t *group_bucket(const struct ledger *l, uint32_t client, const str
     uint64_t name = name_ref_hash(n);
     return &l->by_name[hash_of(l, client, &name, sizeof name)];
 }
-static uint32_t *holding_bucket(const struct ledger *l, uint32_t client, const uint8_t *remote) {
+static uint32_t *holding_bucket(const struct ledger *l, uint32_t group, const uint8_t *remote) {
+    return &l->by_holding[hash_of(l, group, remote, 16)];
+}
+static uint32_t *opening_bucket(const struct ledger *l, uint32_t client, const uint8_t *remote) {
     return &l->by_remote[hash_of(l, client, remote, 16)];
 }
 
@@ -149,76 +169,86 @@ static uint32_t group_find(const struct ledger *l, uint32_t client, const struct
     return i;
 }
 
-/* From `i` on along the hash chain, the next holding of (client, remote). */
-static uint32_t holding_same(const struct ledger *l, uint32_t i, uint32_t client,
-                             const uint8_t *remote) {
-    for (; i; i = holding_at(l, i)->next) {
-        const struct holding *h = holding_at(l, i);
-        if (group_at(l, h->group)->client == client && memcmp(h->remote, remote, 16) == 0) break;
-    }
-    return i;
+static const uint8_t *holding_remote(const struct ledger *l, uint32_t i) {
+    return opening_at(l, claim_at(l, holding_at(l, i)->claims)->opening)->remote;
 }
 
-static uint32_t holding_first(const struct ledger *l, uint32_t client, const uint8_t *remote) {
-    return client ? holding_same(l, *holding_bucket(l, client, remote), client, remote) : 0;
-}
-
-static uint32_t holding_find(const struct ledger *l, uint32_t client, uint32_t group,
-                             const uint8_t *remote) {
+static uint32_t holding_find(const struct ledger *l, uint32_t group, const uint8_t *remote) {
     if (!group) return 0;
-    uint32_t i = holding_first(l, client, remote);
-    while (i && holding_at(l, i)->group != group)
-        i = holding_same(l, holding_at(l, i)->next, client, remote);
+    uint32_t i = *holding_bucket(l, group, remote);
+    while (i && (holding_at(l, i)->group != group || memcmp(holding_remote(l, i), remote, 16) != 0))
+        i = holding_at(l, i)->next;
     return i;
 }
 
-static uint32_t claim_find(const struct ledger *l, uint32_t holding, uint8_t protocol,
-                           uint16_t port) {
-    uint32_t i = holding ? holding_at(l, holding)->claims : 0;
-    while (i && (claim_at(l, i)->port != port || claim_at(l, i)->protocol != protocol))
-        i = claim_at(l, i)->next;
+/* From `i` on along the hash chain, the next opening of (client, remote). */
+static uint32_t opening_same(const struct ledger *l, uint32_t i, uint32_t client,
+                             const uint8_t *remote) {
+    while (i && (opening_at(l, i)->client != client ||
+                 memcmp(opening_at(l, i)->remote, remote, 16) != 0))
+        i = opening_at(l, i)->next;
     return i;
+}
+
+static uint32_t opening_first(const struct ledger *l, uint32_t client, const uint8_t *remote) {
+    return client ? opening_same(l, *opening_bucket(l, client, remote), client, remote) : 0;
+}
+
+static uint32_t opening_find(const struct ledger *l, const struct ledger_key *key) {
+    uint32_t client = client_find(l, &key->client);
+    uint32_t i = opening_first(l, client, key->remote.bytes);
+    while (i && (opening_at(l, i)->port != key->port || opening_at(l, i)->protocol != key->protocol))
+        i = opening_same(l, opening_at(l, i)->next, client, key->remote.bytes);
+    return i;
+}
+
+static struct name_ref *claim_name(const struct ledger *l, uint32_t i) {
+    return group_at(l, holding_at(l, claim_at(l, i)->holding)->group)->name;
 }
 
 static void claim_tell(const struct ledger *l, uint32_t i, struct ledger_claim *ret) {
     const struct claim *c = claim_at(l, i);
-    const struct holding *h = holding_at(l, c->holding);
-    const struct group *g = group_at(l, h->group);
-    const struct addr *client = &client_at(l, g->client)->addr;
-    *ret = (struct ledger_claim){.mark = c->mark, .deadline = c->deadline, .name = g->name};
+    const struct opening *o = opening_at(l, c->opening);
+    const struct addr *client = &client_at(l, o->client)->addr;
+    *ret = (struct ledger_claim){.mark = c->mark, .deadline = c->deadline,
+                                 .name = claim_name(l, i)};
     ret->key.client = *client;
     ret->key.remote.family = client->family;
-    memcpy(ret->key.remote.bytes, h->remote, 16);
-    ret->key.port = c->port;
-    ret->key.protocol = c->protocol;
+    memcpy(ret->key.remote.bytes, o->remote, 16);
+    ret->key.port = o->port;
+    ret->key.protocol = o->protocol;
 }
 
-/* The claim on the opening that ends last; 0: there is none. Holdings that were touched come first in
- * their hash chain, so that among equals the newest is kept. */
-static uint32_t shown(const struct ledger *l, const struct ledger_key *key,
-                      const struct name_ref *except) {
-    uint32_t client = client_find(l, &key->client), best = 0;
-    for (uint32_t h = holding_first(l, client, key->remote.bytes); h;
-         h = holding_same(l, holding_at(l, h)->next, client, key->remote.bytes)) {
-        if (except && group_at(l, holding_at(l, h)->group)->name == except) continue;
-        uint32_t c = claim_find(l, h, key->protocol, key->port);
-        if (c && (!best || claim_at(l, c)->deadline > claim_at(l, best)->deadline)) best = c;
+/* The claim on the opening that ends last, `except` left out; 0: there is none. */
+static uint32_t longest(const struct ledger *l, uint32_t opening, uint32_t except) {
+    uint32_t best = 0;
+    for (uint32_t i = opening_at(l, opening)->claims; i; i = claim_at(l, i)->lower) {
+        if (i == except) continue;
+        if (!best || claim_at(l, i)->deadline > claim_at(l, best)->deadline) best = i;
     }
     return best;
 }
 
 bool ledger_shown(const struct ledger *l, const struct ledger_key *key,
                   const struct name_ref *except, struct ledger_claim *ret) {
-    uint32_t i = shown(l, key, except);
+    uint32_t opening = opening_find(l, key);
+    uint32_t i = opening ? opening_at(l, opening)->shown : 0;
+    if (i && except && claim_name(l, i) == except) i = longest(l, opening, i);
     if (i) claim_tell(l, i, ret);
     return i != 0;
 }
 
+/* By the name's holding, which has as many claims as the name has ports. */
 static uint32_t find(const struct ledger *l, const struct ledger_key *key,
                      const struct name_ref *name) {
-    uint32_t client = client_find(l, &key->client);
-    uint32_t holding = holding_find(l, client, group_find(l, client, name), key->remote.bytes);
-    return claim_find(l, holding, key->protocol, key->port);
+    uint32_t group = group_find(l, client_find(l, &key->client), name);
+    uint32_t holding = holding_find(l, group, key->remote.bytes);
+    uint32_t i = holding ? holding_at(l, holding)->claims : 0;
+    for (; i; i = claim_at(l, i)->next) {
+        const struct opening *o = opening_at(l, claim_at(l, i)->opening);
+        if (o->port == key->port && o->protocol == key->protocol) break;
+    }
+    return i;
 }
 
 bool ledger_find(const struct ledger *l, const struct ledger_key *key,
@@ -232,12 +262,11 @@ bool ledger_reverse(const struct ledger *l, const struct addr *client, const str
                     usec_t now, struct ledger_claim *ret) {
     uint32_t owner = client_find(l, client), best = 0;
     if (client->family != remote->family) return false;
-    for (uint32_t h = holding_first(l, owner, remote->bytes); h;
-         h = holding_same(l, holding_at(l, h)->next, owner, remote->bytes)) {
-        for (uint32_t c = holding_at(l, h)->claims; c; c = claim_at(l, c)->next) {
-            usec_t deadline = claim_at(l, c)->deadline;
-            if (deadline > now && (!best || deadline > claim_at(l, best)->deadline)) best = c;
-        }
+    for (uint32_t o = opening_first(l, owner, remote->bytes); o;
+         o = opening_same(l, opening_at(l, o)->next, owner, remote->bytes)) {
+        uint32_t c = opening_at(l, o)->shown;
+        usec_t deadline = claim_at(l, c)->deadline;
+        if (deadline > now && (!best || deadline > claim_at(l, best)->deadline)) best = c;
     }
     if (best) claim_tell(l, best, ret);
     return best != 0;
@@ -270,6 +299,7 @@ int ledger_reserve(struct ledger *l, uint32_t count) {
     if (r < 0) return r;
     /* Each of the others holds at least one claim, so their bound is not hit before. */
     if ((r = slab_reserve(&l->holdings, count)) < 0) return r;
+    if ((r = slab_reserve(&l->openings, count)) < 0) return r;
     if ((r = slab_reserve(&l->groups, count)) < 0) return r;
     return slab_reserve(&l->clients, count);
 }
@@ -324,26 +354,71 @@ static void holding_queue(struct ledger *l, uint32_t i) {
     g->youngest = i;
 }
 
+/* A new one has no claim yet: the caller adds it at once. */
 static uint32_t holding_take(struct ledger *l, uint32_t group, const uint8_t *remote) {
-    uint32_t client = group_at(l, group)->client, i = holding_find(l, client, group, remote);
-    uint32_t *bucket = holding_bucket(l, client, remote);
+    uint32_t i = holding_find(l, group, remote);
     if (i) {
         holding_unqueue(l, i);
-        unchain(&l->holdings, bucket, i);
     } else {
         i = slab_take(&l->holdings);
+        uint32_t *bucket = holding_bucket(l, group, remote);
         holding_at(l, i)->group = group;
-        memcpy(holding_at(l, i)->remote, remote, 16);
+        holding_at(l, i)->next = *bucket;
+        *bucket = i;
         group_at(l, group)->count++;
     }
-    holding_at(l, i)->next = *bucket;
-    *bucket = i;
     holding_queue(l, i);
     return i;
 }
 
-static uint32_t *opening_count(struct ledger *l, const struct ledger_key *key) {
-    return key->client.family == 4 ? &l->openings4 : &l->openings6;
+static uint32_t *opening_count(struct ledger *l, const struct addr *client) {
+    return client->family == 4 ? &l->openings4 : &l->openings6;
+}
+
+static uint32_t opening_take(struct ledger *l, uint32_t client, const struct ledger_key *key) {
+    uint32_t i = opening_find(l, key);
+    if (i) return i;
+    i = slab_take(&l->openings);
+    uint32_t *bucket = opening_bucket(l, client, key->remote.bytes);
+    struct opening *o = opening_at(l, i);
+    o->client = client;
+    o->port = key->port;
+    o->protocol = key->protocol;
+    memcpy(o->remote, key->remote.bytes, 16);
+    o->next = *bucket;
+    *bucket = i;
+    *opening_count(l, &key->client) += 1;
+    return i;
+}
+
+static void claim_unlist(struct ledger *l, uint32_t i) {
+    const struct claim *c = claim_at(l, i);
+    if (c->lower) claim_at(l, c->lower)->upper = c->upper;
+    if (c->upper) claim_at(l, c->upper)->lower = c->lower;
+    else opening_at(l, c->opening)->claims = c->lower;
+}
+
+/* To the front of its opening's list. */
+static void claim_list(struct ledger *l, uint32_t i) {
+    struct claim *c = claim_at(l, i);
+    struct opening *o = opening_at(l, c->opening);
+    c->upper = 0;
+    c->lower = o->claims;
+    if (c->lower) claim_at(l, c->lower)->upper = i;
+    o->claims = i;
+    if (!o->shown || c->deadline >= claim_at(l, o->shown)->deadline) o->shown = i;
+}
+
+static uint32_t claim_take(struct ledger *l, uint32_t client, uint32_t holding,
+                           const struct ledger_key *key) {
+    uint32_t opening = opening_take(l, client, key), i = slab_take(&l->claims);
+    struct claim *c = claim_at(l, i);
+    c->opening = opening;
+    c->holding = holding;
+    c->next = holding_at(l, holding)->claims;
+    holding_at(l, holding)->claims = i;
+    client_at(l, client)->claims++;
+    return i;
 }
 
 int ledger_put(struct ledger *l, const struct ledger_key *key, struct name_ref *name,
@@ -353,33 +428,27 @@ int ledger_put(struct ledger *l, const struct ledger_key *key, struct name_ref *
     uint32_t client = client_take(l, &key->client);
     uint32_t holding = holding_take(l, group_take(l, client, name), key->remote.bytes);
     if (i) {
-        struct claim *c = claim_at(l, i);
-        c->mark = mark;
-        if (deadline <= c->deadline) return 0;
+        claim_unlist(l, i);
         wheel_leave(l, i);
-        c->deadline = deadline;
     } else {
-        if (!shown(l, key, NULL)) *opening_count(l, key) += 1;
-        i = slab_take(&l->claims);
-        struct claim *c = claim_at(l, i);
-        *c = (struct claim){.holding = holding, .mark = mark, .deadline = deadline,
-                            .port = key->port, .protocol = key->protocol,
-                            .next = holding_at(l, holding)->claims};
-        holding_at(l, holding)->claims = i;
-        client_at(l, client)->claims++;
+        i = claim_take(l, client, holding, key);
     }
+    struct claim *c = claim_at(l, i);
+    c->mark = mark;
+    if (deadline > c->deadline) c->deadline = deadline;
+    claim_list(l, i);
     wheel_enter(l, i);
     return 0;
 }
 
-/* Gives up what holds nothing any more, from the bottom up. */
-static void prune(struct ledger *l, uint32_t holding) {
+/* Gives up what holds nothing any more, from the bottom up. `remote` is the holding's. */
+static void prune(struct ledger *l, uint32_t holding, const uint8_t *remote) {
     struct holding *h = holding_at(l, holding);
     if (h->claims) return;
     uint32_t group = h->group;
     struct group *g = group_at(l, group);
     uint32_t client = g->client;
-    unchain(&l->holdings, holding_bucket(l, client, h->remote), holding);
+    unchain(&l->holdings, holding_bucket(l, group, remote), holding);
     holding_unqueue(l, holding);
     slab_give(&l->holdings, holding);
     if (--g->count) return;
@@ -393,18 +462,28 @@ static void prune(struct ledger *l, uint32_t holding) {
 }
 
 /* Whether the opening went with its last claim. */
+static bool opening_leave(struct ledger *l, uint32_t opening, uint32_t claim) {
+    struct opening *o = opening_at(l, opening);
+    claim_unlist(l, claim);
+    if (o->shown == claim) o->shown = longest(l, opening, claim);
+    if (o->claims) return false;
+    unchain(&l->openings, opening_bucket(l, o->client, o->remote), opening);
+    *opening_count(l, &client_at(l, o->client)->addr) -= 1;
+    slab_give(&l->openings, opening);
+    return true;
+}
+
 static bool claim_drop(struct ledger *l, uint32_t i) {
-    struct ledger_claim told;
-    claim_tell(l, i, &told);
-    uint32_t holding = claim_at(l, i)->holding;
-    struct holding *h = holding_at(l, holding);
+    const struct claim *c = claim_at(l, i);
+    uint32_t holding = c->holding, opening = c->opening;
+    uint8_t remote[16];
+    memcpy(remote, opening_at(l, opening)->remote, sizeof remote);
     wheel_leave(l, i);
-    unchain(&l->claims, &h->claims, i);
-    client_at(l, group_at(l, h->group)->client)->claims--;
+    unchain(&l->claims, &holding_at(l, holding)->claims, i);
+    client_at(l, opening_at(l, opening)->client)->claims--;
+    bool last = opening_leave(l, opening, i);
     slab_give(&l->claims, i);
-    bool last = !shown(l, &told.key, NULL);
-    if (last) *opening_count(l, &told.key) -= 1;
-    prune(l, holding);
+    prune(l, holding, remote);
     return last;
 }
 
@@ -452,13 +531,13 @@ bool ledger_next(const struct ledger *l, uint64_t *cursor, uint32_t *budget,
 }
 
 void ledger_see(struct ledger *l, const struct ledger_key *key, uint8_t round) {
-    uint32_t i = shown(l, key, NULL);
-    if (i) claim_at(l, i)->round = round;
+    uint32_t i = opening_find(l, key);
+    if (i) opening_at(l, i)->round = round;
 }
 
 bool ledger_seen(const struct ledger *l, const struct ledger_key *key, uint8_t round) {
-    uint32_t i = shown(l, key, NULL);
-    return i && claim_at(l, i)->round == round;
+    uint32_t i = opening_find(l, key);
+    return i && opening_at(l, i)->round == round;
 }
 
 uint32_t ledger_addresses(const struct ledger *l, const struct addr *client,
@@ -477,7 +556,7 @@ bool ledger_oldest(const struct ledger *l, const struct addr *client, const stru
     }
     if (!*walk) return false;
     *ret_remote = (struct addr){.family = client->family};
-    memcpy(ret_remote->bytes, holding_at(l, *walk)->remote, 16);
+    memcpy(ret_remote->bytes, holding_remote(l, *walk), 16);
     return true;
 }
 
@@ -487,7 +566,7 @@ bool ledger_ports(const struct ledger *l, const struct addr *client, const struc
         *walk = claim_at(l, *walk)->next;
     } else {
         uint32_t owner = client_find(l, client);
-        uint32_t holding = holding_find(l, owner, group_find(l, owner, name), remote->bytes);
+        uint32_t holding = holding_find(l, group_find(l, owner, name), remote->bytes);
         *walk = holding ? holding_at(l, holding)->claims : 0;
     }
     if (*walk) claim_tell(l, *walk, ret);
@@ -505,8 +584,8 @@ uint32_t ledger_openings(const struct ledger *l, uint8_t family) {
 uint32_t ledger_claims(const struct ledger *l) { return l->claims.live; }
 
 size_t ledger_bytes(const struct ledger *l) {
-    const struct slab *all[] = {&l->clients, &l->groups, &l->holdings, &l->claims};
-    size_t bytes = sizeof *l + 3 * sizeof(uint32_t) * ((size_t)l->mask + 1);
+    const struct slab *all[] = {&l->clients, &l->groups, &l->holdings, &l->openings, &l->claims};
+    size_t bytes = sizeof *l + 4 * sizeof(uint32_t) * ((size_t)l->mask + 1);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         bytes += (size_t)all[i]->chunk_count * SLAB_CHUNK * all[i]->item;
     return bytes;

@@ -221,20 +221,22 @@ static int judge_request(struct core *c, struct request *q, const struct judging
 static struct element_change change_of(struct core *c, const struct request *q,
                                        const struct opening *o, usec_t now, struct name *name) {
     struct element_change change = {.key = sync_element_key(&o->key)};
-    struct ledger_claim other, had;
-    bool live = ledger_shown(c->ledger, &o->key, NULL, &had) && had.deadline > now;
-    bool others = ledger_shown(c->ledger, &o->key, q->name, &other) && other.deadline > now;
+    struct ledger_claim shown;
+    bool live = ledger_shown(c->ledger, &o->key, NULL, &shown) && shown.deadline > now;
     usec_t deadline = o->deadline;
     uint32_t mark = o->mark;
-    if (live) change.was = had.mark;
     name_ref_read(q->name, name);
-    if (others && (o->mark == 0 || other.deadline > o->deadline)) {
-        deadline = other.deadline;
-        mark = other.mark;
-        name_ref_read(other.name, name);
-    } else if (o->mark == 0) {
+    if (live) change.was = shown.mark;
+    if (o->mark == 0 && !(ledger_shown(c->ledger, &o->key, q->name, &shown) &&
+                          shown.deadline > now)) {
         change.op = ELEMENT_DELETE;
         return change;
+    }
+    /* Our own claim, if that is the one shown, ends no later than it will now. */
+    if (o->mark == 0 || (live && shown.name != q->name && shown.deadline > o->deadline)) {
+        deadline = shown.deadline;
+        mark = shown.mark;
+        name_ref_read(shown.name, name);
     }
     change.op = live ? ELEMENT_REFRESH : ELEMENT_ADD;
     change.mark = mark;
