@@ -84,12 +84,13 @@ static void tell_syntax(struct builder *b, const yaml_parser_t *parser, const ch
         at = place_of(b, parser->context_mark);
         fault_add(b->f, at, "a quoted text is not valid YAML (%s); end it with the quote it starts "
                   "with, and write a backslash in \"...\" as \\\\", problem);
-    } else if (strstr(context, "flow")) {
-        at = place_of(b, parser->context_mark);
-        fault_add(b->f, at, "this %s is not closed or a comma is missing (line %u); write a comma "
-                  "between entries and %s at the end",
-                  strstr(context, "mapping") ? "{" : "[", (unsigned)parser->problem_mark.line + 1,
-                  strstr(context, "mapping") ? "}" : "]");
+    } else if (strstr(context, "flow") && b->depth > 0) {
+        const struct node *open = b->stack[b->depth - 1].node; /* the innermost that is not closed */
+        bool map = open->kind == NODE_MAP;
+        fault_add(b->f, (struct place){b->file, open->line, open->column},
+                  "this %c is not closed or a comma is missing (line %u); write a comma between "
+                  "entries and %c at the end", map ? '{' : '[',
+                  (unsigned)parser->problem_mark.line + 1, map ? '}' : ']');
     } else {
         fault_add(b->f, at, "is not valid YAML: %s; check the indentation, the colons (\"key: "
                   "value\") and the quotes here and in the line above", problem);
