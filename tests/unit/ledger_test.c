@@ -164,6 +164,8 @@ START_TEST(claims_share_an_opening) {
     ck_assert_uint_eq(c.mark, 7);
     ck_assert(ledger_shown(s.l, &k, ref_of(&s, "a.example"), &c));
     ck_assert_uint_eq(c.mark, 8);
+    ck_assert(ledger_shown(s.l, &k, ref_of(&s, "b.example"), &c)); /* which is not shown */
+    ck_assert_uint_eq(c.mark, 7);
     /* Among equals the one touched last is shown. */
     put(&s, &k, "b.example", 8, START + 60 * SEC);
     ck_assert(ledger_shown(s.l, &k, NULL, &c));
@@ -549,6 +551,25 @@ START_TEST(a_million) {
 }
 END_TEST
 
+/* c44: one name with thousands of addresses. */
+START_TEST(many_addresses_of_one_name) {
+    struct setup s = setup_of(4000);
+    struct ledger_claim c;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (unsigned i = 0; i < 4000; i++) {
+            struct ledger_key k = key_of(C4, "93.184.0.0", 6, 443);
+            k.remote.bytes[2] = (uint8_t)(i >> 8);
+            k.remote.bytes[3] = (uint8_t)i;
+            if (pass == 0) put(&s, &k, "a.example", i + 1, START + SEC);
+            ck_assert(ledger_find(s.l, &k, ref_of(&s, "a.example"), &c));
+            ck_assert_uint_eq(c.mark, i + 1);
+            if (pass == 1) ck_assert(ledger_remove(s.l, &k, c.name));
+        }
+    }
+    teardown(&s);
+}
+END_TEST
+
 /* c45: thousands of names on one address, as on a content network, cost no search. */
 START_TEST(many_names_on_one_address) {
     const unsigned count = 20000;
@@ -703,6 +724,7 @@ int main(void) {
     tcase_add_test(t, paging);
     tcase_add_test(t, against_a_list);
     tcase_add_test(t, a_million);
+    tcase_add_test(t, many_addresses_of_one_name);
     tcase_add_test(t, many_names_on_one_address);
     tcase_add_test(t, names_are_kept_once);
     tcase_add_test(t, memory_runs_out);
