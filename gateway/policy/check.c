@@ -38,7 +38,8 @@ static bool string_valid(const char *text, size_t size) {
 }
 
 bool image_interface_valid(const char *name) {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t length = strlen(name);
     if (length == 0 || length >= POLICY_IFNAME_MAX || strspn(name, allowed) != length) return false;
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -114,12 +115,12 @@ static bool subnets_valid(const struct policy *p, const struct policy_gateway *g
 }
 
 static bool settings_valid(const struct policy_gateway *g) {
-    return g->masquerade <= 1 && g->ipv6 <= IPV6_NO && g->deny <= DENY_NODATA &&
-           g->canaries <= 1 && g->when_full <= WHEN_FULL_DROP && g->min_lifetime >= 1 &&
+    return g->masquerade <= 1 && g->ipv6 <= IPV6_NO && g->deny <= DENY_NODATA && g->canaries <= 1 &&
+           g->when_full <= WHEN_FULL_DROP && g->min_lifetime >= 1 &&
            g->min_lifetime <= g->max_lifetime && g->max_lifetime <= POLICY_LIFETIME_MAX &&
            g->grace <= POLICY_GRACE_MAX && g->openings_per_client >= 1 &&
-           g->addresses_per_name >= 1 && g->queries_per_second >= 1 &&
-           g->pending_per_client >= 1 && g->log_segment_bytes >= 1 && g->log_keep >= 1;
+           g->addresses_per_name >= 1 && g->queries_per_second >= 1 && g->pending_per_client >= 1 &&
+           g->log_segment_bytes >= 1 && g->log_keep >= 1;
 }
 
 static bool gateway_valid(const struct policy *p) {

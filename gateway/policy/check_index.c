@@ -21,7 +21,8 @@ static bool directory_valid(const struct policy *p, enum image_section table,
         if (starts[b] != at) return false;
         while (at < count && image_bucket(leading(p, at), bits) == b) at++;
     }
-    return starts[buckets] == count; /* which `at` is, since the table is in order (checked before) */
+    return starts[buckets] ==
+           count; /* which `at` is, since the table is in order (checked before) */
 }
 
 static const uint8_t *agent_key(const struct policy *p, uint32_t i) {
@@ -31,7 +32,8 @@ static const uint8_t *endpoint_key(const struct policy *p, uint32_t i) {
     return policy_endpoint(p, i)->key;
 }
 static uint32_t leading_agent(const struct policy *p, uint32_t i) {
-    return image_key_leading(agent_key(p, ((const uint32_t *)image_section(p, IMAGE_AGENT_KEY))[i]));
+    return image_key_leading(
+        agent_key(p, ((const uint32_t *)image_section(p, IMAGE_AGENT_KEY))[i]));
 }
 static uint32_t leading_endpoint(const struct policy *p, uint32_t i) {
     const uint32_t *entries = image_section(p, IMAGE_ENDPOINT_KEY);
@@ -41,7 +43,8 @@ static uint32_t leading_rule(const struct policy *p, uint32_t i) {
     return (uint32_t)(((const struct image_rule *)image_section(p, IMAGE_RULE))[i].hash >> 32);
 }
 
-/* As many entries as elements, each valid, keys strictly rising: a permutation, and no key twice. */
+/* As many entries as elements, each valid, keys strictly rising: a permutation, and no key twice.
+ */
 static bool keys_valid(const struct policy *p, enum image_section table, uint32_t count,
                        const uint8_t *(*key)(const struct policy *, uint32_t)) {
     const uint32_t *entries = image_section(p, table);
@@ -58,7 +61,8 @@ static bool keys_valid(const struct policy *p, enum image_section table, uint32_
 /* ---- clients and tools ---------------------------------------------------------------------- */
 
 static bool client_valid(const struct policy *p, const struct image_client *c, uint8_t family) {
-    if (c->source >= image_count(p, IMAGE_SOURCE) || c->agent >= policy_agent_count(p)) return false;
+    if (c->source >= image_count(p, IMAGE_SOURCE) || c->agent >= policy_agent_count(p))
+        return false;
     const struct policy_agent *a = policy_agent(p, c->agent);
     if (c->source < a->source_first || c->source - a->source_first >= a->source_count) return false;
     const struct prefix *source = policy_source(p, c->source);
@@ -196,7 +200,8 @@ static bool is_source_of(const struct policy *p, const struct policy_agent *a,
 static bool ports_within(const struct policy_endpoint *e, uint16_t first, uint16_t last) {
     unsigned i = 0;
     while (i < e->port_count && e->ports[i] != first) i++;
-    return last >= first && i + (last - first) < e->port_count && e->ports[i + (last - first)] == last;
+    return last >= first && i + (last - first) < e->port_count &&
+           e->ports[i + (last - first)] == last;
 }
 
 static bool static_valid(const struct policy *p, const struct policy_static *s) {
@@ -229,8 +234,10 @@ static bool ports_overlap(const struct policy_static *all, const struct cover *l
     uint32_t from = level->first, end = level->end;
     while (from < end) { /* ends at the first range that does not end below s */
         uint32_t middle = from + (end - from) / 2;
-        if (all[middle].port_last < s->port_first) from = middle + 1;
-        else end = middle;
+        if (all[middle].port_last < s->port_first)
+            from = middle + 1;
+        else
+            end = middle;
     }
     return from < level->end && all[from].port_first <= s->port_last;
 }

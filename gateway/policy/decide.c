@@ -29,8 +29,8 @@ static void find_rule(const struct policy *p, const struct name *name,
     const struct image_rule *rules = image_section(p, IMAGE_RULE);
     const uint32_t *directory = image_section(p, IMAGE_RULE_DIRECTORY);
     uint64_t hash = image_hash_rule(s->state[from], kind);
-    uint32_t b = image_bucket((uint32_t)(hash >> 32),
-                              image_directory_bits(image_count(p, IMAGE_RULE)));
+    uint32_t b =
+        image_bucket((uint32_t)(hash >> 32), image_directory_bits(image_count(p, IMAGE_RULE)));
     size_t size = name->length - s->start[from];
     for (uint32_t i = directory[b]; i < directory[b + 1]; i++) {
         if (rules[i].hash != hash) continue;
@@ -146,8 +146,10 @@ static const struct image_posting *posting_search(const struct image_posting *fr
                                                   const struct image_posting *end, uint32_t tool) {
     while (from < end) {
         const struct image_posting *middle = from + (end - from) / 2;
-        if (middle->tool < tool) from = middle + 1;
-        else end = middle;
+        if (middle->tool < tool)
+            from = middle + 1;
+        else
+            end = middle;
     }
     return from;
 }
@@ -156,8 +158,10 @@ static const struct image_tool *tool_search(const struct image_tool *from,
                                             const struct image_tool *end, uint32_t tool) {
     while (from < end) {
         const struct image_tool *middle = from + (end - from) / 2;
-        if (middle->tool < tool) from = middle + 1;
-        else end = middle;
+        if (middle->tool < tool)
+            from = middle + 1;
+        else
+            end = middle;
     }
     return from;
 }
@@ -195,8 +199,10 @@ uint32_t policy_agent_of(const struct policy *p, const struct addr *client) {
     while (from < end) { /* ends one after the last source that starts at or below the address */
         uint32_t middle = from + (end - from) / 2;
         const struct image_client *c = &clients[middle];
-        if (c->high < key.high || (c->high == key.high && c->low <= key.low)) from = middle + 1;
-        else end = middle;
+        if (c->high < key.high || (c->high == key.high && c->low <= key.low))
+            from = middle + 1;
+        else
+            end = middle;
     }
     if (from == first) return POLICY_NONE;
     const struct image_client *c = &clients[from - 1];
@@ -228,10 +234,12 @@ static bool is_canary(const struct name *name) {
 
 static bool is_reverse(const struct name *name) {
     static const struct name reverse[] = {
-        {.length = 14, .wire = "\x07in-addr\x04"
-                               "arpa"},
-        {.length = 10, .wire = "\x03ip6\x04"
-                               "arpa"},
+        {.length = 14,
+         .wire = "\x07in-addr\x04"
+                 "arpa"},
+        {.length = 10,
+         .wire = "\x03ip6\x04"
+                 "arpa"},
     };
     return name_within(name, &reverse[0]) || name_within(name, &reverse[1]);
 }

@@ -52,7 +52,9 @@ struct image_client image_client_key(const struct addr *a) {
     return (struct image_client){.high = number_of(a->bytes), .low = number_of(a->bytes + 8)};
 }
 
-const uint8_t *policy_digest(const struct policy *p) { return image_header(p)->digest; }
+const uint8_t *policy_digest(const struct policy *p) {
+    return image_header(p)->digest;
+}
 
 uint64_t policy_id(const struct policy *p) {
     uint64_t id;
@@ -80,7 +82,9 @@ const char *policy_text(const struct policy *p, uint32_t offset) {
 }
 
 #define COUNT(function, id)                                                                        \
-    uint32_t function(const struct policy *p) { return image_count(p, IMAGE_##id); }
+    uint32_t function(const struct policy *p) {                                                    \
+        return image_count(p, IMAGE_##id);                                                         \
+    }
 #define ELEMENT(function, id, type)                                                                \
     const type *function(const struct policy *p, uint32_t index) {                                 \
         return (const type *)image_section(p, IMAGE_##id) + index;                                 \

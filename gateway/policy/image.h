@@ -13,7 +13,7 @@
 
 #include "gateway/policy/policy.h"
 
-#define IMAGE_MAGIC "TGPOLICY" /* 8 bytes, without the NUL */
+#define IMAGE_MAGIC   "TGPOLICY" /* 8 bytes, without the NUL */
 #define IMAGE_VERSION 1u
 
 /* Section, element, and what it is. */
@@ -25,25 +25,25 @@
     X(TOOL, struct policy_tool)         /* by file name */                                         \
     X(ENDPOINT, struct policy_endpoint) /* tool by tool, as written */                             \
     X(PATTERN, struct policy_pattern)                                                              \
-    X(DENY, struct policy_deny)         /* as written */                                           \
-    X(SUBNET, struct prefix)            /* agent interface by interface, then management */        \
-    X(STATIC, struct policy_static)     /* by source, protocol, remote, ports */                   \
-    X(CLIENT, struct image_client)      /* every source, by family and address */                  \
-    X(SORTED_TOOL, struct image_tool)   /* as AGENT_TOOL, but by tool within an agent */           \
-    X(AGENT_KEY, uint32_t)              /* agents by key */                                        \
+    X(DENY, struct policy_deny)       /* as written */                                             \
+    X(SUBNET, struct prefix)          /* agent interface by interface, then management */          \
+    X(STATIC, struct policy_static)   /* by source, protocol, remote, ports */                     \
+    X(CLIENT, struct image_client)    /* every source, by family and address */                    \
+    X(SORTED_TOOL, struct image_tool) /* as AGENT_TOOL, but by tool within an agent */             \
+    X(AGENT_KEY, uint32_t)            /* agents by key */                                          \
     X(AGENT_DIRECTORY, uint32_t)                                                                   \
-    X(ENDPOINT_KEY, uint32_t)           /* endpoints by key */                                     \
+    X(ENDPOINT_KEY, uint32_t) /* endpoints by key */                                               \
     X(ENDPOINT_DIRECTORY, uint32_t)                                                                \
-    X(RULE, struct image_rule)          /* by hash, base, kind */                                  \
+    X(RULE, struct image_rule) /* by hash, base, kind */                                           \
     X(RULE_DIRECTORY, uint32_t)                                                                    \
-    X(POSTING, struct image_posting)    /* rule by rule, by tool and endpoint */                   \
-    X(DENY_POSTING, uint32_t)           /* deny entry, rule by rule, ascending */
+    X(POSTING, struct image_posting) /* rule by rule, by tool and endpoint */                      \
+    X(DENY_POSTING, uint32_t)        /* deny entry, rule by rule, ascending */
 
 enum image_section {
 #define X(id, type) IMAGE_##id,
     IMAGE_SECTIONS(X)
 #undef X
-    IMAGE_SECTION_COUNT
+        IMAGE_SECTION_COUNT
 };
 
 /* One source prefix; its first address as a number: IPv4 in `low`, IPv6 in both. */
@@ -80,8 +80,8 @@ struct image_header {
     uint8_t digest[POLICY_DIGEST_SIZE];
     char magic[8];
     uint32_t version;
-    uint32_t size;     /* of the image */
-    uint32_t client4;  /* IPv4 entries of CLIENT; they stand first */
+    uint32_t size;    /* of the image */
+    uint32_t client4; /* IPv4 entries of CLIENT; they stand first */
     uint32_t zero;
     /* For each kind, bit n: some rule's base has n labels. Saves most look-ups. */
     uint64_t depths[IMAGE_KINDS][2];
@@ -90,7 +90,9 @@ struct image_header {
     uint32_t zero2;
 };
 
-static inline const struct image_header *image_header(const struct policy *p) { return p->header; }
+static inline const struct image_header *image_header(const struct policy *p) {
+    return p->header;
+}
 static inline const void *image_section(const struct policy *p, enum image_section s) {
     return p->base + image_header(p)->spans[s].offset;
 }
@@ -105,7 +107,8 @@ size_t image_element_size(enum image_section s);
 uint32_t image_layout(struct image_span spans[IMAGE_SECTION_COUNT]);
 
 /* Directory of a table sorted by hash: entries with leading bits b stand at directory[b] up to
- * directory[b + 1]. Leading bits used for `count` entries; the directory has 2^bits + 1 elements. */
+ * directory[b + 1]. Leading bits used for `count` entries; the directory has 2^bits + 1 elements.
+ */
 unsigned image_directory_bits(uint32_t count);
 static inline uint32_t image_bucket(uint32_t leading, unsigned bits) {
     return (uint32_t)((uint64_t)leading >> (32 - bits));

@@ -4,7 +4,7 @@
 
 #include "gateway/policy/load/model.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array)    (sizeof(array) / sizeof *(array))
 #define SUGGESTIONS_MAX 100 /* each looks at every tool */
 
 struct naming {
@@ -110,8 +110,10 @@ static void sources_read(struct model *m, const struct reader *r, const struct n
         struct prefix prefix;
         if (!prefix_read(r, n, "source", &prefix)) continue;
         if (m->appliance && !in_agent_subnet(m, &prefix)) {
-            fault_add(r->f, node_place(r, n), "source %s is in none of the agent subnets; correct it, "
-                      "or add its subnet to gateway.yaml", shown(n->text).text);
+            fault_add(r->f, node_place(r, n),
+                      "source %s is in none of the agent subnets; correct it, "
+                      "or add its subnet to gateway.yaml",
+                      shown(n->text).text);
             continue;
         }
         struct model_source *s = list_add(m, &m->sources);
@@ -148,10 +150,13 @@ static void name_read(struct model *m, const struct reader *r, const struct node
     agent->name = model_text(m, name);
     if (!agent->name) return;
     const struct words_slot *slot = words_add(&naming->names, agent->name, n->line, &new);
-    if (!slot) m->faults.nomem = true;
+    if (!slot)
+        m->faults.nomem = true;
     else if (!new) {
-        fault_add(r->f, node_place(r, n), "agent \"%s\" is defined twice (first at line %u); write "
-                  "all its sources and tools in one entry", name, slot->value);
+        fault_add(r->f, node_place(r, n),
+                  "agent \"%s\" is defined twice (first at line %u); write "
+                  "all its sources and tools in one entry",
+                  name, slot->value);
     }
 }
 
@@ -167,7 +172,9 @@ static void agent_read(struct model *m, const struct reader *r, const struct nod
     }
     struct model_agent *agent = list_add(m, &m->agents);
     if (!agent) return;
-    *agent = (struct model_agent){.name = "?", .at = node_place(r, n), .mode = MODE_ENFORCE,
+    *agent = (struct model_agent){.name = "?",
+                                  .at = node_place(r, n),
+                                  .mode = MODE_ENFORCE,
                                   .source_first = (uint32_t)m->sources.count,
                                   .tool_first = (uint32_t)m->agent_tools.count};
     if (v[0]) name_read(m, r, v[0], naming, agent);

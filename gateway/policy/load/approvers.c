@@ -13,8 +13,10 @@ static void key_check(const struct reader *r, const struct node *n) {
     const char *text;
     if (!text_read(r, n, "key", 256, &text)) return;
     if (strlen(text) == 56 && strncmp(text, "RW", 2) == 0 && strspn(text, base64) == 56) return;
-    fault_add(r->f, node_place(r, n), "key \"%s\" is no minisign public key; write the last line of "
-              "the .pub file, 56 characters from RW on", shown(text).text);
+    fault_add(r->f, node_place(r, n),
+              "key \"%s\" is no minisign public key; write the last line of "
+              "the .pub file, 56 characters from RW on",
+              shown(text).text);
 }
 
 static void approver_read(struct model *m, const struct reader *r, const struct node *n,
@@ -27,10 +29,13 @@ static void approver_read(struct model *m, const struct reader *r, const struct 
     if (!v[0] || !word_read(r, v[0], "name", "-_.@", 64, &name)) return;
     bool new;
     const struct words_slot *slot = words_add(names, name, n->line, &new);
-    if (!slot) m->faults.nomem = true;
+    if (!slot)
+        m->faults.nomem = true;
     else if (!new) {
-        fault_add(r->f, node_place(r, v[0]), "approver \"%s\" is listed twice (first at line %u); "
-                  "remove one", name, slot->value);
+        fault_add(r->f, node_place(r, v[0]),
+                  "approver \"%s\" is listed twice (first at line %u); "
+                  "remove one",
+                  name, slot->value);
     }
 }
 
@@ -44,8 +49,10 @@ static void approvers_read(struct model *m, const struct reader *r, const struct
         for (; n; n = n->next, count++) approver_read(m, r, n, &names);
         words_free(&names);
         if (v[1] && number_read(r, v[1], "quorum", 1, 100, &quorum) && quorum > count) {
-            fault_add(r->f, node_place(r, v[1]), "quorum is %u, but there are %u approvers; lower "
-                      "it, or add approvers", quorum, count);
+            fault_add(r->f, node_place(r, v[1]),
+                      "quorum is %u, but there are %u approvers; lower "
+                      "it, or add approvers",
+                      quorum, count);
         }
     }
     fault_warn(r->f, node_place(r, root),

@@ -23,7 +23,8 @@ static uint32_t text_offset(struct build *b, const char *text) {
     return list_append(b->m, &b->text, text, size) ? slot->value : 0;
 }
 
-/* ---- elements from the model ------------------------------------------------------------------ */
+/* ---- elements from the model ------------------------------------------------------------------
+ */
 
 static struct policy_tool tool_of(struct build *b, const struct model_tool *t) {
     return (struct policy_tool){
@@ -112,7 +113,8 @@ static uint32_t elements_give(struct build *b, const struct places *to) {
     return patterns;
 }
 
-/* ---- the block --------------------------------------------------------------------------------- */
+/* ---- the block ---------------------------------------------------------------------------------
+ */
 
 static void copy_list(struct build *b, enum image_section s, const struct list *l) {
     if (l->count > 0) memcpy(build_section(b, s), l->items, l->count * l->item_size);
@@ -157,8 +159,10 @@ static bool block_make(struct build *b, uint32_t tools, uint32_t patterns) {
     }
     uint32_t size = image_layout(spans);
     if (size == 0) {
-        fault_add(&m->faults, m->policy_at, "the policy makes an image of more than %u MiB; make it "
-                  "smaller", POLICY_IMAGE_MAX >> 20);
+        fault_add(&m->faults, m->policy_at,
+                  "the policy makes an image of more than %u MiB; make it "
+                  "smaller",
+                  POLICY_IMAGE_MAX >> 20);
         return false;
     }
     b->image = calloc(1, size);

@@ -11,13 +11,13 @@ struct build {
     uint8_t *image;
     struct image_header *header;
 
-    struct list text;      /* char */
-    struct words offsets;  /* text -> offset */
-    struct list statics;   /* struct policy_static */
-    struct list rules;     /* struct image_rule */
-    struct list postings;  /* struct image_posting */
+    struct list text;          /* char */
+    struct words offsets;      /* text -> offset */
+    struct list statics;       /* struct policy_static */
+    struct list rules;         /* struct image_rule */
+    struct list postings;      /* struct image_posting */
     struct list deny_postings; /* uint32_t */
-    uint32_t *tool_index;  /* tool of the model -> tool of the image; POLICY_NONE: left out */
+    uint32_t *tool_index;      /* tool of the model -> tool of the image; POLICY_NONE: left out */
 };
 
 static inline void *build_section(struct build *b, enum image_section s) {

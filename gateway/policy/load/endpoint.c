@@ -15,8 +15,10 @@ static bool ranges_read(const struct reader *r, const struct node *list, uint32_
     if (!list_read(r, list, "ranges", &n)) return false;
     for (; n; n = n->next) {
         uint32_t i;
-        if (choice_read(r, n, "range", choices, COUNT(choices), &i)) *ret |= UINT32_C(1) << ranges[i];
-        else fine = false;
+        if (choice_read(r, n, "range", choices, COUNT(choices), &i))
+            *ret |= UINT32_C(1) << ranges[i];
+        else
+            fine = false;
     }
     return fine;
 }
@@ -30,14 +32,17 @@ static bool address_allowed(const struct model *m, const struct reader *r, const
     uint32_t never = special & ~POLICY_RANGES_OPTIONAL;
     prefix_format(&e->address, prefix);
     if (never) {
-        fault_add(r->f, node_place(r, n), "address %s holds %s addresses, which no endpoint may "
-                  "reach; write a prefix without them", prefix, ranges_text(never, text));
+        fault_add(r->f, node_place(r, n),
+                  "address %s holds %s addresses, which no endpoint may "
+                  "reach; write a prefix without them",
+                  prefix, ranges_text(never, text));
         return false;
     }
     if (special) {
-        fault_add(r->f, node_place(r, n), "address %s holds %s addresses, which are not public; write "
-                  "another, or add ranges: [%s] if that is meant", prefix,
-                  ranges_text(special, text), text);
+        fault_add(r->f, node_place(r, n),
+                  "address %s holds %s addresses, which are not public; write "
+                  "another, or add ranges: [%s] if that is meant",
+                  prefix, ranges_text(special, text), text);
         return false;
     }
     for (size_t i = 0; i < m->subnets.count; i++) {
@@ -45,8 +50,9 @@ static bool address_allowed(const struct model *m, const struct reader *r, const
         if (!prefix_covers(&s->prefix, &e->address) && !prefix_covers(&e->address, &s->prefix)) {
             continue;
         }
-        fault_add(r->f, node_place(r, n), "address %s overlaps %s subnet %s; agents reach nothing there",
-                  prefix, s->owner == POLICY_INTERFACES_MAX ? "the management" : "the agent",
+        fault_add(r->f, node_place(r, n),
+                  "address %s overlaps %s subnet %s; agents reach nothing there", prefix,
+                  s->owner == POLICY_INTERFACES_MAX ? "the management" : "the agent",
                   prefix_format(&s->prefix, text));
         return false;
     }
@@ -84,8 +90,9 @@ static bool target_read(struct model *m, const struct reader *r, const struct no
 
 void endpoint_read(struct model *m, const struct reader *r, const struct node *n) {
     static const struct key keys[KEYS] = {
-        [NAME] = {"name", false},   [ADDRESS] = {"address", false}, [PROTOCOL] = {"protocol", true},
-        [PORT] = {"port", false},   [TYPES] = {"types", false},     [DATA] = {"data", false},
+        [NAME] = {"name", false},        [ADDRESS] = {"address", false},
+        [PROTOCOL] = {"protocol", true}, [PORT] = {"port", false},
+        [TYPES] = {"types", false},      [DATA] = {"data", false},
         [RANGES] = {"ranges", false},
     };
     const struct node *v[KEYS];
@@ -96,8 +103,10 @@ void endpoint_read(struct model *m, const struct reader *r, const struct node *n
     fine &= target_read(m, r, n, v, &e);
     if (v[DATA]) {
         const char *data;
-        if (word_read(r, v[DATA], "data", "-_", 32, &data)) e.data = model_text(m, data);
-        else fine = false;
+        if (word_read(r, v[DATA], "data", "-_", 32, &data))
+            e.data = model_text(m, data);
+        else
+            fine = false;
     }
     if (!fine || m->faults.nomem) return;
     if (m->endpoints.count == MODEL_ENDPOINTS_MAX) {

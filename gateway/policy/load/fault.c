@@ -32,8 +32,10 @@ static struct fault *fault_new(struct faults *f) {
 
 static void add(struct faults *f, struct place at, bool warning, const char *format,
                 va_list arguments) {
-    if (warning) f->warnings++;
-    else f->faults++;
+    if (warning)
+        f->warnings++;
+    else
+        f->faults++;
     struct fault *fault = fault_new(f);
     if (!fault) return;
     char *text;

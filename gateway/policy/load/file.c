@@ -11,11 +11,15 @@
 static void tell_errno(struct faults *f, struct place at, int error) {
     switch (error) {
     case ENOENT:
-    case ENOTDIR: fault_add(f, at, "does not exist; make this file, or correct the path"); return;
+    case ENOTDIR:
+        fault_add(f, at, "does not exist; make this file, or correct the path");
+        return;
     case EACCES:
         fault_add(f, at, "may not be read; let the user that loads the policy read it (see chmod)");
         return;
-    default: fault_add(f, at, "cannot be read: %s; check the path", strerror(error)); return;
+    default:
+        fault_add(f, at, "cannot be read: %s; check the path", strerror(error));
+        return;
     }
 }
 
@@ -73,8 +77,10 @@ int file_read(struct faults *f, const struct source_file *file, char **ret, size
     ssize_t got = bytes ? fill(fd, bytes, size) : 0;
     close(fd);
     if (!bytes || got < 0) {
-        if (!bytes) f->nomem = true;
-        else tell_errno(f, at, (int)-got);
+        if (!bytes)
+            f->nomem = true;
+        else
+            tell_errno(f, at, (int)-got);
         free(bytes);
         return -1;
     }

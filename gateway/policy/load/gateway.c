@@ -5,7 +5,7 @@
 #include "gateway/policy/image.h"
 #include "gateway/policy/load/model.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array)       (sizeof(array) / sizeof *(array))
 #define DIRECTORY_TEXT_MAX (POLICY_PATH_MAX - 1)
 /* runtime/control.sock has to fit sockaddr_un.sun_path (108 with NUL). */
 #define RUNTIME_TEXT_MAX (107 - (sizeof "/control.sock" - 1))
@@ -34,7 +34,9 @@ void gateway_defaults(struct model *m) {
 }
 
 /* Copies a text whose length was checked into a zeroed field. */
-static void set(char *field, const char *text) { memcpy(field, text, strlen(text)); }
+static void set(char *field, const char *text) {
+    memcpy(field, text, strlen(text));
+}
 
 /* ---- interfaces and subnets ------------------------------------------------------------------ */
 
@@ -44,16 +46,18 @@ static bool interface_read(const struct reader *r, const struct node *n, char *r
     if (strlen(name) >= POLICY_IFNAME_MAX) {
         fault_add(r->f, node_place(r, n),
                   "interface \"%s\" has more than 15 characters; write the kernel's name for it "
-                  "(see ip link)", shown(name).text);
-        return false;
-    }
-    if (!image_interface_valid(name)) {
-        fault_add(r->f, node_place(r, n), "interface \"%s\" may hold letters, digits, . _ and - only",
+                  "(see ip link)",
                   shown(name).text);
         return false;
     }
+    if (!image_interface_valid(name)) {
+        fault_add(r->f, node_place(r, n),
+                  "interface \"%s\" may hold letters, digits, . _ and - only", shown(name).text);
+        return false;
+    }
     if (strcmp(name, "lo") == 0) {
-        fault_add(r->f, node_place(r, n), "interface \"lo\" is the gateway itself; write the "
+        fault_add(r->f, node_place(r, n),
+                  "interface \"lo\" is the gateway itself; write the "
                   "interface that faces the network");
         return false;
     }
@@ -79,14 +83,17 @@ static uint32_t subnets_read(struct model *m, const struct reader *r, const stru
         uint32_t bad = prefix_ranges(&prefix) & RANGES_NO_SUBNET;
         if (bad) {
             char text[128];
-            fault_add(r->f, node_place(r, n), "subnet %s holds %s addresses, from which nothing is "
-                      "routed; write the network that is there", shown(n->text).text,
-                      ranges_text(bad, text));
+            fault_add(r->f, node_place(r, n),
+                      "subnet %s holds %s addresses, from which nothing is "
+                      "routed; write the network that is there",
+                      shown(n->text).text, ranges_text(bad, text));
             continue;
         }
         if (m->subnets.count == MODEL_SUBNETS_MAX) {
-            fault_add(r->f, node_place(r, n), "more than %u subnets; combine neighbours into larger "
-                      "ones", MODEL_SUBNETS_MAX);
+            fault_add(r->f, node_place(r, n),
+                      "more than %u subnets; combine neighbours into larger "
+                      "ones",
+                      MODEL_SUBNETS_MAX);
             return count;
         }
         struct model_source *s = list_add(m, &m->subnets);
@@ -109,8 +116,10 @@ static void agent_interface_read(struct model *m, const struct reader *r, const 
     uint32_t i = g->agent_interfaces;
     if (!map_read(r, n, "an entry of agents", keys, COUNT(keys), v)) return;
     if (i == POLICY_INTERFACES_MAX) {
-        fault_add(r->f, node_place(r, n), "more than %d agent interfaces; put several networks behind "
-                  "one", POLICY_INTERFACES_MAX);
+        fault_add(r->f, node_place(r, n),
+                  "more than %d agent interfaces; put several networks behind "
+                  "one",
+                  POLICY_INTERFACES_MAX);
         return;
     }
     g->agent_interfaces++;
@@ -119,8 +128,10 @@ static void agent_interface_read(struct model *m, const struct reader *r, const 
     if (!v[0] || !interface_read(r, v[0], g->agents[i].interface)) return;
     for (uint32_t k = 0; k < i; k++) {
         if (strcmp(g->agents[k].interface, g->agents[i].interface) == 0) {
-            fault_add(r->f, node_place(r, v[0]), "interface \"%s\" is listed twice; write all its "
-                      "subnets in one entry", g->agents[i].interface);
+            fault_add(r->f, node_place(r, v[0]),
+                      "interface \"%s\" is listed twice; write all its "
+                      "subnets in one entry",
+                      g->agents[i].interface);
         }
     }
 }
@@ -136,8 +147,10 @@ static void tell_shared(const struct model *m, const struct reader *r, const str
                         const char *name, const char *what) {
     for (uint32_t i = 0; name[0] != '\0' && i < m->gateway.agent_interfaces; i++) {
         if (strcmp(m->gateway.agents[i].interface, name) != 0) continue;
-        fault_add(r->f, node_place(r, n), "%s interface \"%s\" is an agent interface too; agents need "
-                  "an interface of their own", what, name);
+        fault_add(r->f, node_place(r, n),
+                  "%s interface \"%s\" is an agent interface too; agents need "
+                  "an interface of their own",
+                  what, name);
         return;
     }
 }
@@ -181,13 +194,17 @@ static bool upstream_addr_read(struct model *m, const struct reader *r, const st
     enum addr_range range = addr_range(ret);
     if (range == RANGE_UNSPECIFIED || range == RANGE_MULTICAST || range == RANGE_LINK_LOCAL ||
         range == RANGE_EMBEDDED) {
-        fault_add(r->f, node_place(r, n), "upstream address %s is %s; write the resolver's own "
-                  "address", n->text, addr_range_name(range));
+        fault_add(r->f, node_place(r, n),
+                  "upstream address %s is %s; write the resolver's own "
+                  "address",
+                  n->text, addr_range_name(range));
         return false;
     }
     if (in_subnet(m, ret)) {
-        fault_add(r->f, node_place(r, n), "upstream address %s is in an agent subnet; an agent must "
-                  "not answer for the others, use a resolver behind the uplink", n->text);
+        fault_add(r->f, node_place(r, n),
+                  "upstream address %s is in an agent subnet; an agent must "
+                  "not answer for the others, use a resolver behind the uplink",
+                  n->text);
         return false;
     }
     return true;
@@ -201,7 +218,8 @@ static void upstream_read(struct model *m, const struct reader *r, const struct 
     uint32_t port = 53;
     if (!map_read(r, n, "an upstream", keys, COUNT(keys), v)) return;
     if (v[2]) {
-        fault_add(r->f, node_place(r, v[2]), "DNS over TLS upstreams are not supported in this "
+        fault_add(r->f, node_place(r, v[2]),
+                  "DNS over TLS upstreams are not supported in this "
                   "version; remove tls and port, and use a resolver reached over a trusted path");
     }
     if (v[1] && !number_read(r, v[1], "port", 1, 65535, &port)) return;
@@ -235,8 +253,10 @@ static void upstreams_read(struct model *m, const struct reader *r, const struct
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static void dns_read(struct model *m, const struct reader *r, const struct node *n) {
-    static const struct key keys[] = {{"deny", false},         {"min_lifetime", false},
-                                      {"max_lifetime", false}, {"grace", false},
+    static const struct key keys[] = {{"deny", false},
+                                      {"min_lifetime", false},
+                                      {"max_lifetime", false},
+                                      {"grace", false},
                                       {"canaries", false}};
     static const char *const choices[] = {"nxdomain", "refused", "nodata"};
     const struct node *v[COUNT(keys)];
@@ -244,13 +264,17 @@ static void dns_read(struct model *m, const struct reader *r, const struct node 
     if (!map_read(r, n, "dns", keys, COUNT(keys), v)) return;
     if (v[0]) choice_read(r, v[0], "deny", choices, COUNT(choices), &g->deny);
     bool fine = true;
-    if (v[1]) fine &= duration_read(r, v[1], "min_lifetime", 1, POLICY_LIFETIME_MAX, &g->min_lifetime);
-    if (v[2]) fine &= duration_read(r, v[2], "max_lifetime", 1, POLICY_LIFETIME_MAX, &g->max_lifetime);
+    if (v[1])
+        fine &= duration_read(r, v[1], "min_lifetime", 1, POLICY_LIFETIME_MAX, &g->min_lifetime);
+    if (v[2])
+        fine &= duration_read(r, v[2], "max_lifetime", 1, POLICY_LIFETIME_MAX, &g->max_lifetime);
     if (v[3]) duration_read(r, v[3], "grace", 0, POLICY_GRACE_MAX, &g->grace);
     if (v[4]) bool_read(r, v[4], "canaries", &g->canaries);
     if (fine && g->min_lifetime > g->max_lifetime) {
-        fault_add(r->f, node_place(r, v[1] ? v[1] : v[2]), "min_lifetime (%us) is above max_lifetime "
-                  "(%us); lower the one or raise the other", g->min_lifetime, g->max_lifetime);
+        fault_add(r->f, node_place(r, v[1] ? v[1] : v[2]),
+                  "min_lifetime (%us) is above max_lifetime "
+                  "(%us); lower the one or raise the other",
+                  g->min_lifetime, g->max_lifetime);
     }
 }
 
@@ -260,8 +284,8 @@ static void directory_read(const struct reader *r, const struct node *n, const c
     const char *text;
     if (!text_read(r, n, what, most, &text)) return;
     if (text[0] != '/') {
-        fault_add(r->f, node_place(r, n), "%s \"%s\" is relative; write the whole path, from /", what,
-                  shown(text).text);
+        fault_add(r->f, node_place(r, n), "%s \"%s\" is relative; write the whole path, from /",
+                  what, shown(text).text);
         return;
     }
     memset(field, 0, POLICY_PATH_MAX);
@@ -303,7 +327,20 @@ static void policy_path_read(struct model *m, const struct reader *r, const stru
     set(m->gateway.policy_directory, text);
 }
 
-enum { AGENTS, UPLINK, MANAGEMENT, UPSTREAMS, DNS, LOG, POLICY, STATE, RUNTIME, LIMITS, NAME, KEYS };
+enum {
+    AGENTS,
+    UPLINK,
+    MANAGEMENT,
+    UPSTREAMS,
+    DNS,
+    LOG,
+    POLICY,
+    STATE,
+    RUNTIME,
+    LIMITS,
+    NAME,
+    KEYS
+};
 
 /* What can be seen of a file with a fault is where the policy is, so its faults can be told too. */
 static void root_broken(struct model *m, const struct reader *r, const struct node *root) {
@@ -316,11 +353,16 @@ static void root_broken(struct model *m, const struct reader *r, const struct no
 
 static void root_read(struct model *m, const struct reader *r, const struct node *root) {
     static const struct key keys[KEYS] = {
-        [AGENTS] = {"agents", true},         [UPLINK] = {"uplink", true},
-        [MANAGEMENT] = {"management", false}, [UPSTREAMS] = {"upstreams", true},
-        [DNS] = {"dns", false},              [LOG] = {"log", false},
-        [POLICY] = {"policy", false},        [STATE] = {"state", false},
-        [RUNTIME] = {"runtime", false},      [LIMITS] = {"limits", false},
+        [AGENTS] = {"agents", true},
+        [UPLINK] = {"uplink", true},
+        [MANAGEMENT] = {"management", false},
+        [UPSTREAMS] = {"upstreams", true},
+        [DNS] = {"dns", false},
+        [LOG] = {"log", false},
+        [POLICY] = {"policy", false},
+        [STATE] = {"state", false},
+        [RUNTIME] = {"runtime", false},
+        [LIMITS] = {"limits", false},
         [NAME] = {"name", false},
     };
     const struct node *v[KEYS];

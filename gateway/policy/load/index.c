@@ -36,8 +36,8 @@ static void uses_collect(struct build *b, struct use *uses) {
         for (uint32_t i = 0; i < tool->endpoint_count; i++) {
             const struct model_endpoint *e = list_at(&m->endpoints, tool->endpoint_first + i);
             if (e->pattern.base.length == 0) continue;
-            uses[count] = (struct use){&e->pattern, image_hash_pattern(&e->pattern), count,
-                                       b->tool_index[t], tool->endpoint_first + i, false};
+            uses[count] = (struct use){&e->pattern,      image_hash_pattern(&e->pattern), count,
+                                       b->tool_index[t], tool->endpoint_first + i,        false};
             count++;
         }
     }
@@ -71,7 +71,8 @@ static bool rules_make(struct build *b, struct use *uses, size_t count) {
         if (i == 0 || compare_rule(&uses[i - 1], &uses[i]) != 0) {
             rule = list_add(b->m, &b->rules);
             if (!rule) return false;
-            *rule = (struct image_rule){.hash = uses[i].hash, .pattern = uses[i].pattern_index,
+            *rule = (struct image_rule){.hash = uses[i].hash,
+                                        .pattern = uses[i].pattern_index,
                                         .posting_first = (uint32_t)b->postings.count,
                                         .deny_first = (uint32_t)b->deny_postings.count};
         }
@@ -110,7 +111,9 @@ struct keyed {
     uint32_t index;
 };
 
-static int compare_keyed(const void *a, const void *b) { return memcmp(a, b, POLICY_KEY_SIZE); }
+static int compare_keyed(const void *a, const void *b) {
+    return memcmp(a, b, POLICY_KEY_SIZE);
+}
 
 static void directory_add(uint32_t *starts, uint32_t leading, unsigned bits) {
     starts[image_bucket(leading, bits) + 1]++;
@@ -210,5 +213,6 @@ bool index_fill(struct build *b) {
                      sizeof *endpoints);
 }
 
-_Static_assert(offsetof(struct policy_agent, key) == 0 && offsetof(struct policy_endpoint, key) == 0,
+_Static_assert(offsetof(struct policy_agent, key) == 0 &&
+                   offsetof(struct policy_endpoint, key) == 0,
                "keys_fill() takes the address of an element for that of its key");

@@ -29,7 +29,8 @@ void key_of_agent(const char *name, uint8_t ret[POLICY_KEY_SIZE]) {
 
 void key_of_endpoint(const struct model_tool *tool, struct model_endpoint *e) {
     const struct policy_pattern *pattern = &e->pattern;
-    uint8_t kinds[4] = {pattern->kind, pattern->glob_length, e->out.protocol, (uint8_t)e->out.ranges};
+    uint8_t kinds[4] = {pattern->kind, pattern->glob_length, e->out.protocol,
+                        (uint8_t)e->out.ranges};
     uint8_t more = (uint8_t)(e->out.ranges >> 8);
     crypto_generichash_state s;
     crypto_generichash_init(&s, NULL, 0, POLICY_KEY_SIZE);

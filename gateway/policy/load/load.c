@@ -62,7 +62,8 @@ static bool manifests_list(struct model *m, const struct source_file *folder, st
     struct place at = {folder, 1, 1};
     DIR *dir = opendir(folder->path);
     if (!dir) {
-        fault_add(&m->faults, at, errno == ENOENT
+        fault_add(&m->faults, at,
+                  errno == ENOENT
                       ? "does not exist; make this directory, with a manifest for each tool"
                       : "cannot be read as a directory: %s; check its kind and permissions",
                   strerror(errno));
@@ -106,13 +107,16 @@ static void approvers_maybe(struct model *m, const char *directory) {
 static void folder_load(struct model *m, const char *directory) {
     struct stat st;
     const char *problem = NULL;
-    if (stat(directory, &st) < 0) problem = strerror(errno);
-    else if (!S_ISDIR(st.st_mode)) problem = "it is no directory";
+    if (stat(directory, &st) < 0)
+        problem = strerror(errno);
+    else if (!S_ISDIR(st.st_mode))
+        problem = "it is no directory";
     if (problem && m->policy_guessed) return;
     if (problem) {
-        fault_add(&m->faults, m->policy_at, "the policy folder \"%s\" cannot be opened: %s; correct "
-                  "the path, or make the folder with agents.yaml and tools/", shown(directory).text,
-                  problem);
+        fault_add(&m->faults, m->policy_at,
+                  "the policy folder \"%s\" cannot be opened: %s; correct "
+                  "the path, or make the folder with agents.yaml and tools/",
+                  shown(directory).text, problem);
         return;
     }
     approvers_maybe(m, directory);

@@ -6,7 +6,7 @@
 #include "gateway/policy/load/model.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define WORD_MAX 64
+#define WORD_MAX     64
 
 enum { TOOL, VERSION, DIGEST, OWNER, PURPOSE, EXPIRES, ENDPOINTS, KEYS };
 
@@ -21,13 +21,17 @@ static bool tool_register(struct model *m, struct model_tool *tool, uint32_t ind
     }
     if (!new) {
         const struct model_tool *first = list_at(&m->tools, slot->value);
-        fault_add(&m->faults, tool->at, "%s is defined twice (first in %s:%u); change the version, or "
-                  "remove one", tool->full, shown(first->at.file->relative).text, first->at.line);
+        fault_add(&m->faults, tool->at,
+                  "%s is defined twice (first in %s:%u); change the version, or "
+                  "remove one",
+                  tool->full, shown(first->at.file->relative).text, first->at.line);
         return false;
     }
     slot = words_add(&m->tool_names, tool->name, index, &new);
-    if (!slot) m->faults.nomem = true;
-    else if (!new) ((struct model_tool *)list_at(&m->tools, slot->value))->several = true;
+    if (!slot)
+        m->faults.nomem = true;
+    else if (!new)
+        ((struct model_tool *)list_at(&m->tools, slot->value))->several = true;
     return true;
 }
 
@@ -37,8 +41,12 @@ static struct model_tool *tool_add(struct model *m, struct place at, const char 
     const char *kept_name = model_text(m, name), *kept_version = model_text(m, version);
     struct model_tool *tool = list_add(m, &m->tools);
     if (!tool || m->faults.nomem) return NULL;
-    *tool = (struct model_tool){.name = kept_name, .version = kept_version, .full = full, .at = at,
-                                .owner = "", .purpose = "",
+    *tool = (struct model_tool){.name = kept_name,
+                                .version = kept_version,
+                                .full = full,
+                                .at = at,
+                                .owner = "",
+                                .purpose = "",
                                 .endpoint_first = (uint32_t)m->endpoints.count};
     return tool_register(m, tool, (uint32_t)m->tools.count - 1) ? tool : NULL;
 }
@@ -47,8 +55,10 @@ static struct model_tool *tool_add(struct model *m, struct place at, const char 
  * are not told of an unknown tool. */
 static void manifest_broken(struct model *m, const struct reader *r, const struct node *root) {
     const char *name = map_peek(root, "tool"), *version = map_peek(root, "version");
-    if (name && version) tool_add(m, (struct place){r->file, root->line, root->column}, name, version);
-    else m->tools_incomplete = true;
+    if (name && version)
+        tool_add(m, (struct place){r->file, root->line, root->column}, name, version);
+    else
+        m->tools_incomplete = true;
 }
 
 /* ---- endpoints ------------------------------------------------------------------------------- */
@@ -89,7 +99,8 @@ static void tell_missing_data(struct model *m, const struct model_tool *tool) {
     for (size_t i = tool->endpoint_first; i < m->endpoints.count; i++) {
         const struct model_endpoint *e = list_at(&m->endpoints, i);
         if (e->data[0] != '\0') continue;
-        fault_warn(&m->faults, e->at, "an endpoint has no data class; add data: public, internal or "
+        fault_warn(&m->faults, e->at,
+                   "an endpoint has no data class; add data: public, internal or "
                    "confidential, so that a reviewer sees what may leave");
         return; /* one for each manifest is enough */
     }
@@ -114,8 +125,10 @@ static void digest_check(const struct reader *r, const struct node *n) {
     if (!text_read(r, n, "digest", 256, &text)) return;
     bool known = strncmp(text, "sha256:", 7) == 0;
     if (known && strlen(text) == 71 && strspn(text + 7, "0123456789abcdef") == 64) return;
-    fault_add(r->f, node_place(r, n), "digest \"%s\" is no SHA-256 digest; write sha256: and 64 "
-              "lower-case hexadecimal digits, as sha256sum prints them", shown(text).text);
+    fault_add(r->f, node_place(r, n),
+              "digest \"%s\" is no SHA-256 digest; write sha256: and 64 "
+              "lower-case hexadecimal digits, as sha256sum prints them",
+              shown(text).text);
 }
 
 /* A manifest ends at the start (UTC) of the day it names. One that has ended is left out: its
@@ -125,8 +138,10 @@ static void expires_read(struct model *m, const struct reader *r, const struct n
     int64_t day;
     if (!date_read(r, n, "expires", &day) || day > m->today) return;
     tool->expired = true;
-    fault_warn(r->f, node_place(r, n), "%s expired on %s and is left out; have it reviewed and "
-               "write a later date, or remove the file", tool->full, n->text);
+    fault_warn(r->f, node_place(r, n),
+               "%s expired on %s and is left out; have it reviewed and "
+               "write a later date, or remove the file",
+               tool->full, n->text);
 }
 
 static void details_read(struct model *m, const struct reader *r, const struct node *const *v,
@@ -147,14 +162,18 @@ static void details_read(struct model *m, const struct reader *r, const struct n
 
 static void manifest_read(struct model *m, const struct reader *r, const struct node *root) {
     static const struct key keys[KEYS] = {
-        [TOOL] = {"tool", true},        [VERSION] = {"version", true}, [DIGEST] = {"digest", false},
-        [OWNER] = {"owner", false},     [PURPOSE] = {"purpose", false},
-        [EXPIRES] = {"expires", false}, [ENDPOINTS] = {"endpoints", true},
+        [TOOL] = {"tool", true},           [VERSION] = {"version", true},
+        [DIGEST] = {"digest", false},      [OWNER] = {"owner", false},
+        [PURPOSE] = {"purpose", false},    [EXPIRES] = {"expires", false},
+        [ENDPOINTS] = {"endpoints", true},
     };
     const struct node *v[KEYS];
     const char *name, *version;
-    struct model_tool nameless = {.endpoint_first = (uint32_t)m->endpoints.count, .name = "?",
-                                  .version = "?", .full = "the tool", .at = {r->file, 1, 1}};
+    struct model_tool nameless = {.endpoint_first = (uint32_t)m->endpoints.count,
+                                  .name = "?",
+                                  .version = "?",
+                                  .full = "the tool",
+                                  .at = {r->file, 1, 1}};
     struct model_tool *tool = NULL;
     if (!map_read(r, root, "a manifest", keys, KEYS, v)) {
         m->tools_incomplete = true;
@@ -162,8 +181,10 @@ static void manifest_read(struct model *m, const struct reader *r, const struct 
     }
     bool named = v[TOOL] && word_read(r, v[TOOL], "tool", "-_.", WORD_MAX, &name);
     named &= v[VERSION] && word_read(r, v[VERSION], "version", "-_.+~", WORD_MAX, &version);
-    if (named) tool = tool_add(m, node_place(r, v[TOOL]), name, version);
-    else m->tools_incomplete = true;
+    if (named)
+        tool = tool_add(m, node_place(r, v[TOOL]), name, version);
+    else
+        m->tools_incomplete = true;
     if (!tool) tool = &nameless; /* there is a fault already: read on for others */
     details_read(m, r, v, tool);
     if (v[ENDPOINTS]) endpoints_read(m, r, v[ENDPOINTS], tool);

@@ -36,7 +36,9 @@ void *model_alloc(struct model *m, size_t size) {
     return memory;
 }
 
-const char *model_text(struct model *m, const char *text) { return model_join(m, text, "", ""); }
+const char *model_text(struct model *m, const char *text) {
+    return model_join(m, text, "", "");
+}
 
 const char *model_join(struct model *m, const char *a, const char *b, const char *c) {
     size_t na = strlen(a), nb = strlen(b), nc = strlen(c);

@@ -29,7 +29,7 @@ struct model_source { /* source of an agent, or subnet of an interface */
 };
 
 struct model_endpoint {
-    struct policy_endpoint out; /* indexes of texts and patterns are filled in by the builder */
+    struct policy_endpoint out;    /* indexes of texts and patterns are filled in by the builder */
     struct policy_pattern pattern; /* base.length 0: an address endpoint */
     const char *pattern_text, *data;
     struct place at;
@@ -40,9 +40,9 @@ struct model_tool {
     const char *full; /* name@version */
     struct place at;
     uint32_t endpoint_first, endpoint_count;
-    bool expired; /* known, so that naming it is no fault, but left out of the image */
+    bool expired;   /* known, so that naming it is no fault, but left out of the image */
     bool addresses; /* has address endpoints */
-    bool several; /* the first of its name, and there is another version */
+    bool several;   /* the first of its name, and there is another version */
 };
 
 struct model_agent {
@@ -65,7 +65,7 @@ struct model {
     unsigned files;      /* the order of faults */
     unsigned files_over; /* manifests past MODEL_FILES_MAX */
     psl_ctx_t *psl;
-    int64_t today; /* days since 1970-01-01, UTC */
+    int64_t today;  /* days since 1970-01-01, UTC */
     bool appliance; /* gateway.yaml was read: sources can be held against subnets */
 
     struct policy_gateway gateway;
@@ -82,7 +82,8 @@ struct model {
 
     struct words tool_versions; /* name@version -> tool */
     struct words tool_names;    /* name -> the first tool of that name */
-    bool tools_incomplete; /* a manifest's tool is not known for its faults: naming one is no fault */
+    bool tools_incomplete; /* a manifest's tool is not known for its faults: naming one is no fault
+                            */
 };
 
 /* One zeroed item more; NULL (and nomem) when out of memory. */

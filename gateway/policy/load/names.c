@@ -41,7 +41,8 @@ static bool tell_address(const struct pending *p, const char *text) {
     struct prefix prefix;
     if (prefix_parse(bare, &prefix) == -EINVAL) return false;
     if (p->deny) {
-        tell(p, "\"%s\" is an address; remove it, addresses are denied unless a manifest lists them",
+        tell(p,
+             "\"%s\" is an address; remove it, addresses are denied unless a manifest lists them",
              shown(text).text);
     } else {
         tell(p, "\"%s\" is an address, not a name; write address: \"%s\"", shown(text).text, bare);
@@ -100,13 +101,16 @@ static bool tell_wildcard(const struct pending *p, const char *rest) {
         return true;
     }
     if (p->written[0] == '.') {
-        tell(p, "\"%s\" starts with a dot; write **%s for all names below, and %s for the name itself",
+        tell(p,
+             "\"%s\" starts with a dot; write **%s for all names below, and %s for the name itself",
              shown(p->written).text, shown(p->written).text, shown(p->written + 1).text);
         return true;
     }
     if (strchr(rest, '*')) {
-        tell(p, "\"%s\" has a * outside of the leftmost label; write *. or **. in front of the name, "
-             "or * inside the leftmost label", shown(p->written).text);
+        tell(p,
+             "\"%s\" has a * outside of the leftmost label; write *. or **. in front of the name, "
+             "or * inside the leftmost label",
+             shown(p->written).text);
         return true;
     }
     return false;
@@ -126,8 +130,10 @@ static bool glob_set(struct pending *p, const char *label, size_t size) {
             return false;
         }
         if ((uint8_t)c >= 0x80) {
-            tell(p, "\"%s\" has * beside letters that are not ASCII, which has no meaning in the DNS; "
-                 "list the names one by one", shown(p->written).text);
+            tell(p,
+                 "\"%s\" has * beside letters that are not ASCII, which has no meaning in the DNS; "
+                 "list the names one by one",
+                 shown(p->written).text);
             return false;
         }
         if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-_*", c)) {
@@ -148,9 +154,12 @@ static bool split_wildcard(struct pending *p) {
     if (memchr(text, '*', label)) rest = text[label] == '.' ? text + label + 1 : text + label;
     if (tell_wildcard(p, rest)) return false;
     if (rest != text) {
-        if (label == 1) p->pattern.kind = PATTERN_ONE;
-        else if (label == 2 && text[1] == '*') p->pattern.kind = PATTERN_DEEP;
-        else if (!glob_set(p, text, label)) return false;
+        if (label == 1)
+            p->pattern.kind = PATTERN_ONE;
+        else if (label == 2 && text[1] == '*')
+            p->pattern.kind = PATTERN_DEEP;
+        else if (!glob_set(p, text, label))
+            return false;
     }
     size_t size = strlen(rest);
     if (size > 0 && rest[size - 1] == '.') size--;
@@ -170,7 +179,8 @@ static bool to_ascii(struct pending *p) {
     char *ascii = NULL;
     int rc = idn2_to_ascii_8z(p->host, &ascii, IDN_FLAGS);
     if (rc != IDN2_OK) {
-        tell(p, "\"%s\" is no valid internationalised name (%s); correct it, or write its xn-- form",
+        tell(p,
+             "\"%s\" is no valid internationalised name (%s); correct it, or write its xn-- form",
              shown(p->written).text, idn2_strerror(rc));
         return false;
     }
@@ -234,7 +244,8 @@ static bool check_last_label(const struct pending *p) {
     const char *dot = strrchr(p->host, '.');
     const char *last = dot ? dot + 1 : p->host;
     if (strspn(last, "0123456789") == strlen(last)) {
-        tell(p, "\"%s\" ends in a number, as addresses do; write a name, or address: for an address",
+        tell(p,
+             "\"%s\" ends in a number, as addresses do; write a name, or address: for an address",
              shown(p->written).text);
         return false;
     }
@@ -251,7 +262,7 @@ static bool to_base(struct pending *p) {
     if (!text_is_ascii(p->host) && !to_ascii(p)) return false;
     if (!check_labels(p) || !check_charset(p) || !check_last_label(p)) return false;
     /* One label at least stands in front of a wildcard's base, with its length octet. */
-    size_t in_front = p->pattern.kind == PATTERN_GLOB  ? p->pattern.glob_length + 1u
+    size_t in_front = p->pattern.kind == PATTERN_GLOB    ? p->pattern.glob_length + 1u
                       : p->pattern.kind == PATTERN_EXACT ? 0
                                                          : 2;
     if (name_from_text(p->host, &p->pattern.base) < 0 ||
@@ -279,14 +290,17 @@ static bool check_suffix(const struct pending *p) {
         return false;
     }
     if (!icann && !psl_is_public_suffix2(p->m->psl, host, PSL_TYPE_PRIVATE)) return true;
-    tell(p, "\"%s\" would match names that anyone can get, since %s is a %s; write a longer name, as in "
-         "*.example.%s, or list the names", shown(p->written).text, host,
-         strchr(host, '.') ? "public suffix" : "top-level domain", host);
+    tell(p,
+         "\"%s\" would match names that anyone can get, since %s is a %s; write a longer name, as "
+         "in "
+         "*.example.%s, or list the names",
+         shown(p->written).text, host, strchr(host, '.') ? "public suffix" : "top-level domain",
+         host);
     return false;
 }
 
-bool pattern_read(struct model *m, const struct reader *r, const struct node *n,
-                  bool deny, struct policy_pattern *ret) {
+bool pattern_read(struct model *m, const struct reader *r, const struct node *n, bool deny,
+                  struct policy_pattern *ret) {
     struct pending p = {.m = m, .at = node_place(r, n), .deny = deny};
     if (!text_read(r, n, "the name", WRITTEN_MAX, &p.written)) return false;
     if (tell_form(&p) || !split_wildcard(&p)) return false;
@@ -323,7 +337,8 @@ bool suffixes_load(struct model *m, const char *path) {
     char *bytes;
     size_t size;
     if (file_read(&m->faults, file, &bytes, &size) < 0) {
-        fault_add(&m->faults, (struct place){file, 1, 1}, "the list of public suffixes is needed to "
+        fault_add(&m->faults, (struct place){file, 1, 1},
+                  "the list of public suffixes is needed to "
                   "judge wildcards; install it there, or make it with tools/update-psl");
         return false;
     }

@@ -33,9 +33,10 @@ void overlaps_tell(struct model *m, const struct list *sources, const char *what
         /* The fault stands at the later of the two lines, and names the other. */
         const struct model_source *later = s > wide ? s : wide, *first = s > wide ? wide : s;
         char a[PREFIX_TEXT_MAX], b[PREFIX_TEXT_MAX];
-        fault_add(&m->faults, later->at, "%s %s overlaps %s of \"%s\" (line %u); an address belongs "
-                  "to one of them only, so make them disjoint", what,
-                  prefix_format(&later->prefix, a), prefix_format(&first->prefix, b),
+        fault_add(&m->faults, later->at,
+                  "%s %s overlaps %s of \"%s\" (line %u); an address belongs "
+                  "to one of them only, so make them disjoint",
+                  what, prefix_format(&later->prefix, a), prefix_format(&first->prefix, b),
                   shown(owner_name(m, first->owner)).text, first->at.line);
     }
     free(sorted);

@@ -13,12 +13,14 @@
 static bool port_refused(const struct reader *r, const struct node *n, uint32_t first,
                          uint32_t last) {
     if (first <= 53 && last >= 53) {
-        fault_add(r->f, node_place(r, n), "port 53 is DNS, which the gateway answers itself wherever "
+        fault_add(r->f, node_place(r, n),
+                  "port 53 is DNS, which the gateway answers itself wherever "
                   "it is sent; remove the port, names resolve without it");
         return true;
     }
     if (first <= 853 && last >= 853) {
-        fault_add(r->f, node_place(r, n), "port 853 is encrypted DNS, which would go around the "
+        fault_add(r->f, node_place(r, n),
+                  "port 853 is encrypted DNS, which would go around the "
                   "gateway; remove the port, names resolve without it");
         return true;
     }
@@ -45,8 +47,10 @@ static bool port_add(const struct reader *r, const struct node *n, struct policy
     uint32_t first, last;
     if (!text_read(r, n, "port", 64, &text)) return false;
     if (!range_parse(text, &first, &last)) {
-        fault_add(r->f, node_place(r, n), "port is \"%s\"; write a number from 1 to 65535, a range as "
-                  "in 8000-8010, or a list of them", shown(text).text);
+        fault_add(r->f, node_place(r, n),
+                  "port is \"%s\"; write a number from 1 to 65535, a range as "
+                  "in 8000-8010, or a list of them",
+                  shown(text).text);
         return false;
     }
     if (last < first) {
@@ -62,8 +66,10 @@ static bool port_add(const struct reader *r, const struct node *n, struct policy
             return false;
         }
         if (e->port_count == POLICY_PORTS_MAX) {
-            fault_add(r->f, node_place(r, n), "more than %d ports in one endpoint; list only those "
-                      "that are used, or write several endpoints", POLICY_PORTS_MAX);
+            fault_add(r->f, node_place(r, n),
+                      "more than %d ports in one endpoint; list only those "
+                      "that are used, or write several endpoints",
+                      POLICY_PORTS_MAX);
             return false;
         }
         e->ports[e->port_count++] = (uint16_t)port;
@@ -103,13 +109,15 @@ bool protocol_read(const struct reader *r, const struct node *protocol, const st
         e->ports[0] = protocols[i].port;
         e->port_count = 1;
         if (!port) return true;
-        fault_add(r->f, node_place(r, port), "%s is %s port %u already; remove port, or write "
-                  "protocol: %s with the port", names[i], transport, protocols[i].port, transport);
+        fault_add(r->f, node_place(r, port),
+                  "%s is %s port %u already; remove port, or write "
+                  "protocol: %s with the port",
+                  names[i], transport, protocols[i].port, transport);
         return false;
     }
     if (port) return ports_read(r, port, e);
-    fault_add(r->f, node_place(r, protocol), "%s needs a port; add port: and a number, range or list",
-              transport);
+    fault_add(r->f, node_place(r, protocol),
+              "%s needs a port; add port: and a number, range or list", transport);
     return false;
 }
 
@@ -121,11 +129,10 @@ static const struct {
     const char *name;
     uint16_t type;
 } types[] = {
-    {"A", 1},      {"NS", 2},      {"SOA", 6},     {"HINFO", 13},      {"MX", 15},
-    {"TXT", 16},   {"RP", 17},     {"AFSDB", 18},  {"AAAA", 28},       {"LOC", 29},
-    {"SRV", 33},   {"NAPTR", 35},  {"KX", 36},     {"CERT", 37},       {"DS", 43},
-    {"SSHFP", 44}, {"DNSKEY", 48}, {"TLSA", 52},   {"SMIMEA", 53},     {"OPENPGPKEY", 61},
-    {"SPF", 99},   {"URI", 256},   {"CAA", 257},
+    {"A", 1},       {"NS", 2},          {"SOA", 6},   {"HINFO", 13}, {"MX", 15},     {"TXT", 16},
+    {"RP", 17},     {"AFSDB", 18},      {"AAAA", 28}, {"LOC", 29},   {"SRV", 33},    {"NAPTR", 35},
+    {"KX", 36},     {"CERT", 37},       {"DS", 43},   {"SSHFP", 44}, {"DNSKEY", 48}, {"TLSA", 52},
+    {"SMIMEA", 53}, {"OPENPGPKEY", 61}, {"SPF", 99},  {"URI", 256},  {"CAA", 257},
 };
 
 static const struct {
@@ -160,8 +167,10 @@ static bool type_find(const struct reader *r, const struct node *n, uint16_t *re
                   refused[i].why);
         return false;
     }
-    fault_add(r->f, node_place(r, n), "unknown record type \"%s\"; write types such as A, AAAA, MX, "
-              "TXT or SRV", shown(text).text);
+    fault_add(r->f, node_place(r, n),
+              "unknown record type \"%s\"; write types such as A, AAAA, MX, "
+              "TXT or SRV",
+              shown(text).text);
     return false;
 }
 
@@ -170,12 +179,15 @@ static bool type_add(const struct reader *r, const struct node *n, struct policy
     if (!type_find(r, n, &type)) return false;
     for (unsigned i = 0; i < e->type_count; i++) {
         if (e->types[i] != type) continue;
-        fault_add(r->f, node_place(r, n), "type %s is listed twice; remove one", shown(n->text).text);
+        fault_add(r->f, node_place(r, n), "type %s is listed twice; remove one",
+                  shown(n->text).text);
         return false;
     }
     if (e->type_count == POLICY_TYPES_MAX) {
-        fault_add(r->f, node_place(r, n), "more than %d types in one endpoint; list only those that "
-                  "are used", POLICY_TYPES_MAX);
+        fault_add(r->f, node_place(r, n),
+                  "more than %d types in one endpoint; list only those that "
+                  "are used",
+                  POLICY_TYPES_MAX);
         return false;
     }
     e->types[e->type_count++] = type;
@@ -193,7 +205,8 @@ bool types_read(const struct reader *r, const struct node *n, struct policy_endp
     }
     if (!list_read(r, n, "types", &t)) return false;
     if (!t) {
-        fault_add(r->f, node_place(r, n), "types is empty; list the types, or remove it for A, AAAA");
+        fault_add(r->f, node_place(r, n),
+                  "types is empty; list the types, or remove it for A, AAAA");
         return false;
     }
     for (; t; t = t->next) fine &= type_add(r, t, e);

@@ -31,7 +31,8 @@ static bool tab_matters(const struct scan *s) {
 }
 
 static void scan_control(struct scan *s, char c) {
-    if (c == '\0') tell(s, "holds a NUL byte; save the file as plain text (UTF-8)");
+    if (c == '\0')
+        tell(s, "holds a NUL byte; save the file as plain text (UTF-8)");
     else if (c == '\r') {
         if (s->bytes[s->offset + 1] != '\n') {
             tell(s, "holds a carriage return without a line feed; end lines with a line feed");

@@ -12,8 +12,8 @@ static void tell_unknown(const struct reader *r, const struct node *key, const c
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         if (word_nearer(key->text, keys[i].name, &best)) nearest = keys[i].name;
-        int size = snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "",
-                            keys[i].name);
+        int size =
+            snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", keys[i].name);
         used += (size_t)size; /* keys are few and short */
     }
     if (nearest) {
@@ -59,8 +59,8 @@ bool map_read(const struct reader *r, const struct node *n, const char *what,
     for (size_t i = 0; i < count; i++) values[i] = NULL;
     if (n->kind == NODE_BROKEN) return false;
     if (n->kind == NODE_TEXT && n->text[0] == '\0') {
-        fault_add(r->f, node_place(r, n), "%s is empty; write lines of \"key: value\", or remove it",
-                  what);
+        fault_add(r->f, node_place(r, n),
+                  "%s is empty; write lines of \"key: value\", or remove it", what);
         return false;
     }
     if (n->kind != NODE_MAP) {

@@ -82,8 +82,7 @@ static void candidates_walk(struct walk *w) {
         const struct prefix *prefix = &all[i].endpoint->address;
         bool other = i > 0 && all[i].endpoint->protocol != all[i - 1].endpoint->protocol;
         level_end = w->elements.count;
-        while (w->depth > 0 &&
-               (other || !prefix_covers(w->stack[w->depth - 1].prefix, prefix))) {
+        while (w->depth > 0 && (other || !prefix_covers(w->stack[w->depth - 1].prefix, prefix))) {
             stack_pop(w, level_end);
             level_end = w->stack[w->depth].first;
         }
@@ -125,16 +124,21 @@ static bool elements_give(struct walk *w, uint32_t owner, struct list *ret) {
             const struct element *e = list_at(&w->elements, i);
             if (e->endpoint->address.addr.family != source->prefix.addr.family) continue;
             if (ret->count == ELEMENTS_MAX) {
-                fault_add(&m->faults, agent->at, "the address endpoints of all agents make more than "
-                          "%zu kernel elements; use wider prefixes or port ranges", ELEMENTS_MAX);
+                fault_add(&m->faults, agent->at,
+                          "the address endpoints of all agents make more than "
+                          "%zu kernel elements; use wider prefixes or port ranges",
+                          ELEMENTS_MAX);
                 return false;
             }
             struct policy_static *out = list_add(m, ret);
             if (!out) return false;
-            *out = (struct policy_static){.agent = owner, .endpoint = e->index,
-                                          .source = source->prefix, .remote = e->endpoint->address,
+            *out = (struct policy_static){.agent = owner,
+                                          .endpoint = e->index,
+                                          .source = source->prefix,
+                                          .remote = e->endpoint->address,
                                           .protocol = e->endpoint->protocol,
-                                          .port_first = e->first, .port_last = e->last};
+                                          .port_first = e->first,
+                                          .port_last = e->last};
         }
     }
     return true;

@@ -82,18 +82,23 @@ static void tell_syntax(struct builder *b, const yaml_parser_t *parser, const ch
     bool quoted = strstr(context, "quoted scalar") != NULL;
     if (quoted) {
         at = place_of(b, parser->context_mark);
-        fault_add(b->f, at, "a quoted text is not valid YAML (%s); end it with the quote it starts "
-                  "with, and write a backslash in \"...\" as \\\\", problem);
+        fault_add(b->f, at,
+                  "a quoted text is not valid YAML (%s); end it with the quote it starts "
+                  "with, and write a backslash in \"...\" as \\\\",
+                  problem);
     } else if (strstr(context, "flow") && b->depth > 0) {
-        const struct node *open = b->stack[b->depth - 1].node; /* the innermost that is not closed */
+        const struct node *open =
+            b->stack[b->depth - 1].node; /* the innermost that is not closed */
         bool map = open->kind == NODE_MAP;
         fault_add(b->f, (struct place){b->file, open->line, open->column},
                   "this %c is not closed or a comma is missing (line %u); write a comma between "
-                  "entries and %c at the end", map ? '{' : '[',
-                  (unsigned)parser->problem_mark.line + 1, map ? '}' : ']');
+                  "entries and %c at the end",
+                  map ? '{' : '[', (unsigned)parser->problem_mark.line + 1, map ? '}' : ']');
     } else {
-        fault_add(b->f, at, "is not valid YAML: %s; check the indentation, the colons (\"key: "
-                  "value\") and the quotes here and in the line above", problem);
+        fault_add(b->f, at,
+                  "is not valid YAML: %s; check the indentation, the colons (\"key: "
+                  "value\") and the quotes here and in the line above",
+                  problem);
     }
 }
 
@@ -114,8 +119,10 @@ static struct node *attach(struct builder *b, enum node_kind kind, yaml_mark_t m
         return n;
     }
     struct open_node *parent = &b->stack[b->depth - 1];
-    if (parent->last) parent->last->next = n;
-    else parent->node->first = n;
+    if (parent->last)
+        parent->last->next = n;
+    else
+        parent->node->first = n;
     parent->last = n;
     parent->node->count++;
     return n;
@@ -159,7 +166,8 @@ static bool set_text(struct builder *b, struct node *n, const yaml_event_t *e) {
 
 static bool open_node(struct builder *b, enum node_kind kind, const yaml_event_t *e) {
     if (b->depth == TREE_DEPTH_MAX) {
-        fault_add(b->f, place_of(b, e->start_mark), "is nested deeper than anything needs to be; "
+        fault_add(b->f, place_of(b, e->start_mark),
+                  "is nested deeper than anything needs to be; "
                   "see tidegate.yaml(5) for what belongs here");
         return false;
     }
@@ -175,11 +183,13 @@ static bool take(struct builder *b, const yaml_event_t *e) {
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (b->documents++ == 0) return true;
-        fault_add(b->f, place_of(b, e->start_mark),
-                  "a second document starts here; one file holds one (remove ---, or use two files)");
+        fault_add(
+            b->f, place_of(b, e->start_mark),
+            "a second document starts here; one file holds one (remove ---, or use two files)");
         return false;
     case YAML_ALIAS_EVENT:
-        fault_add(b->f, place_of(b, e->start_mark), "*%s is an alias in YAML; put a name that "
+        fault_add(b->f, place_of(b, e->start_mark),
+                  "*%s is an alias in YAML; put a name that "
                   "starts with * in quotes, and write other values out",
                   shown((const char *)e->data.alias.anchor).text);
         return attach(b, NODE_BROKEN, e->start_mark) != NULL;
@@ -195,8 +205,11 @@ static bool take(struct builder *b, const yaml_event_t *e) {
         plain_node(b, e, e->data.mapping_start.anchor, e->data.mapping_start.tag);
         return open_node(b, NODE_MAP, e);
     case YAML_SEQUENCE_END_EVENT:
-    case YAML_MAPPING_END_EVENT: b->depth--; return true;
-    default: return true;
+    case YAML_MAPPING_END_EVENT:
+        b->depth--;
+        return true;
+    default:
+        return true;
     }
 }
 
@@ -238,7 +251,9 @@ int tree_parse(struct faults *f, const struct source_file *file, const char *byt
     return complete ? 0 : -1;
 }
 
-const struct node *tree_root(const struct tree *t) { return t->root; }
+const struct node *tree_root(const struct tree *t) {
+    return t->root;
+}
 
 void tree_free(struct tree *t) {
     if (!t) return;

@@ -31,7 +31,8 @@ struct node {
 
 struct tree;
 
-/* Reads a whole regular file into malloc()ed memory, with a NUL after it. 0, or -1 after a fault. */
+/* Reads a whole regular file into malloc()ed memory, with a NUL after it. 0, or -1 after a fault.
+ */
 int file_read(struct faults *f, const struct source_file *file, char **ret, size_t *ret_size);
 
 /* Parses. 0, or -1 after a fault behind which nothing could be read; *ret then holds what came

@@ -85,17 +85,24 @@ bool number_read(const struct reader *r, const struct node *n, const char *what,
 /* Seconds of one unit letter; 0: none. */
 static uint32_t unit_seconds(char unit) {
     switch (unit) {
-    case 's': return 1;
-    case 'm': return 60;
-    case 'h': return 3600;
-    default: return 0;
+    case 's':
+        return 1;
+    case 'm':
+        return 60;
+    case 'h':
+        return 3600;
+    default:
+        return 0;
     }
 }
 
 static const char *duration_text(uint32_t seconds, char text[16]) {
-    if (seconds > 0 && seconds % 3600 == 0) snprintf(text, 16, "%" PRIu32 "h", seconds / 3600);
-    else if (seconds > 0 && seconds % 60 == 0) snprintf(text, 16, "%" PRIu32 "m", seconds / 60);
-    else snprintf(text, 16, "%" PRIu32 "s", seconds);
+    if (seconds > 0 && seconds % 3600 == 0)
+        snprintf(text, 16, "%" PRIu32 "h", seconds / 3600);
+    else if (seconds > 0 && seconds % 60 == 0)
+        snprintf(text, 16, "%" PRIu32 "m", seconds / 60);
+    else
+        snprintf(text, 16, "%" PRIu32 "s", seconds);
     return text;
 }
 
@@ -166,11 +173,15 @@ bool prefix_read(const struct reader *r, const struct node *n, const char *what,
         addr_parse(address, &a);
         digits_parse(text + length + 1, strlen(text + length + 1), 128, &bits);
         struct prefix p = prefix_of(&a, (uint8_t)bits);
-        fault_add(r->f, at, "%s \"%s\" has bits set behind its length; write %s, or %s for the one "
-                  "address", what, text, prefix_format(&p, right), address);
+        fault_add(r->f, at,
+                  "%s \"%s\" has bits set behind its length; write %s, or %s for the one "
+                  "address",
+                  what, text, prefix_format(&p, right), address);
     } else {
-        fault_add(r->f, at, "%s \"%s\" is no address or prefix; write one such as 10.77.1.0/24 or "
-                  "\"fd77:1::/64\"", what, shown(text).text);
+        fault_add(r->f, at,
+                  "%s \"%s\" is no address or prefix; write one such as 10.77.1.0/24 or "
+                  "\"fd77:1::/64\"",
+                  what, shown(text).text);
     }
     return false;
 }
@@ -189,7 +200,8 @@ bool addr_read(const struct reader *r, const struct node *n, const char *what, s
 static int64_t days_of(int64_t year, unsigned month, unsigned day) {
     static const unsigned before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
     int64_t y = year - 1; /* leap days up to the end of the year before */
-    int64_t days = 365 * (year - 1970) + (y / 4 - y / 100 + y / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);
+    int64_t days =
+        365 * (year - 1970) + (y / 4 - y / 100 + y / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);
     bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     return days + before[month - 1] + (leap && month > 2) + day - 1;
 }
