@@ -23,7 +23,7 @@ unsigned servers_set(struct servers *s, const struct policy_gateway *g) {
     return s->count;
 }
 
-int servers_choose(struct servers *s, uint32_t tried, usec_t now) {
+int servers_choose(struct servers *s, uint32_t tried) {
     int best = -1;
     for (unsigned i = 0; i < s->count; i++) {
         const struct server *c = &s->list[i], *b = best < 0 ? NULL : &s->list[best];
@@ -34,7 +34,6 @@ int servers_choose(struct servers *s, uint32_t tried, usec_t now) {
             (away == best_away && (away ? c->back < b->back : c->rtt < b->rtt)))
             best = (int)i;
     }
-    (void)now;
     for (unsigned i = 0; i < s->count; i++) /* 2 % a time: an hour's worth of questions at most */
         if ((int)i != best && !(tried >> i & 1))
             s->list[i].rtt -= s->list[i].rtt / 50;

@@ -42,7 +42,7 @@ struct servers {
  * it. Those with TLS are not used: they must not be asked in the clear. Returns how many are used. */
 unsigned servers_set(struct servers *s, const struct policy_gateway *g);
 /* The best one not in `tried` (bit mask of indexes), or -1. One that is away comes last. */
-int servers_choose(struct servers *s, uint32_t tried, usec_t now);
+int servers_choose(struct servers *s, uint32_t tried);
 /* One that is due to be probed, now marked as such, or -1. */
 int servers_probe(struct servers *s, usec_t now);
 /* How long to wait for an answer before asking elsewhere as well. */

@@ -156,13 +156,12 @@ static void set_timer(struct question *q, usec_t wait) {
 /* Tries the next server of this round. False: none is left. */
 static bool try_next(struct question *q) {
     struct upstream *u = q->upstream;
-    usec_t now = clock_now(&u->clock);
     if (q->generation != u->servers.generation) {
         q->generation = u->servers.generation;
         q->tried = 0;
     }
     for (;;) {
-        int server = servers_choose(&u->servers, q->tried, now);
+        int server = servers_choose(&u->servers, q->tried);
         if (server < 0 || q->tries == ATTEMPTS_MAX)
             return false;
         q->tried |= UINT32_C(1) << server;
