@@ -94,7 +94,8 @@ struct core {
     usec_t compared;           /* monotonic */
     uint64_t compare_cursor;   /* in the ledger, amid a comparison by parts */
     uint8_t round;             /* of the comparisons */
-    bool repair_failed;        /* said once */
+    bool repair_failed;        /* forwarding is off until it succeeds */
+    usec_t repair_next;        /* monotonic: tried again then */
     struct { unsigned requests; uint32_t failed; bool empty; } sync; /* sync.c */
 
     struct channel supervisor, resolver, recorder, control;

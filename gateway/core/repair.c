@@ -10,6 +10,7 @@
 #include "gateway/base/log.h"
 #include "gateway/core/barrier.h"
 #include "gateway/core/core.h"
+#include "gateway/core/sysctl.h"
 
 void repair_accept(struct core *c, uint32_t generation) {
     c->ruleset.generation = generation;
@@ -37,16 +38,34 @@ static uint64_t refill(struct core *c) {
     return set - failed;
 }
 
+/* What is in force is not what we loaded, and ours cannot be loaded. Without a table the barrier
+ * holds; a changed one may let anything pass, so nothing is forwarded at all. */
+static void close_down(struct core *c) {
+    c->rebuild = true;
+    c->repair_next = core_now(c) + USEC_PER_SEC;
+    if (c->repair_failed) return;
+    c->repair_failed = true;
+    log_error("the ruleset is not in force; forwarding is switched off");
+    int r = sysctl_forwarding(false);
+    if (r < 0) log_error("forwarding could not be switched off: errno %d", -r);
+}
+
+static void open_up(struct core *c) {
+    c->rebuild = false;
+    if (!c->repair_failed) return;
+    c->repair_failed = false;
+    int r = sysctl_forwarding(true);
+    if (r < 0) log_error("forwarding could not be switched on: errno %d", -r);
+}
+
 static void rebuild(struct core *c) {
+    if (c->repair_failed && core_now(c) < c->repair_next) return;
     int r = reload_ruleset(c, &c->image, true, true);
     if (r < 0) {
-        if (!c->repair_failed) log_error("the ruleset is not in force; forwarding is closed");
-        c->repair_failed = true;
-        c->rebuild = true;
+        close_down(c);
         return;
     }
-    c->rebuild = false;
-    c->repair_failed = false;
+    open_up(c);
     if ((r = barrier_install(&c->image.policy)) < 0)
         log_error("the barrier could not be set: errno %d", -r);
     uint64_t set = refill(c);

@@ -1,4 +1,6 @@
 /* core_open_test.c: core's handlers on a real kernel: openings, caps, groups, repair, drift. */
+#include <sys/resource.h>
+
 #include "tests/unit/core_rig.h"
 
 #define AGENT "10.77.1.17"
@@ -313,6 +315,41 @@ START_TEST(table_is_deleted) {
 }
 END_TEST
 
+/* Leaves a single descriptor: a switch can be written, a helper process needs a pipe. */
+static void one_descriptor(bool only) {
+    static struct rlimit all;
+    int lowest = dup(0);
+    ck_assert_int_ge(lowest, 0);
+    close(lowest);
+    if (only) ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+    struct rlimit one = {.rlim_cur = (rlim_t)lowest + 1, .rlim_max = all.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, only ? &one : &all), 0);
+}
+
+/* Our table was changed and cannot be made anew: nothing is forwarded until it can. */
+START_TEST(repair_that_fails_closes) {
+    struct rig r;
+    rig_start(&r, "");
+    OPENS(&r, AGENT, API, 60, A4);
+    RUN("nft", "insert", "rule", "inet", "tidegate", "forward", "accept");
+    PASSES(r.lab.agent, r.lab.uplink, packet_tcp(AGENT, A4, 4000, 80, SYN, 1, 0, 0));
+    r.core.rebuild = true;
+    one_descriptor(true);
+    core_tick(&r.core);
+    one_descriptor(false);
+    ck_assert_int_eq(sysctl_forwarding_is_on(), 0);
+    DROPPED(r.lab.agent, r.lab.uplink, packet_tcp(AGENT, A4, 4001, 80, SYN, 1, 0, 0));
+    core_tick(&r.core); /* not again at once */
+    ck_assert_int_eq(sysctl_forwarding_is_on(), 0);
+    nap(1050);
+    core_tick(&r.core);
+    ck_assert_int_eq(sysctl_forwarding_is_on(), 1);
+    DROPPED(r.lab.agent, r.lab.uplink, packet_tcp(AGENT, A4, 4002, 80, SYN, 1, 0, 0));
+    PASSES(r.lab.agent, r.lab.uplink, packet_tcp(AGENT, A4, 4003, 443, SYN, 1, 0, 0));
+    rig_end(&r);
+}
+END_TEST
+
 /* Elements set, changed and taken away by hand are put right, and counted. */
 START_TEST(drift_is_repaired) {
     struct rig r;
@@ -381,7 +418,8 @@ int main(void) {
         TEST(opening_reaches_the_kernel), TEST(refresh_extends), TEST(opening_ends),
         TEST(not_covered), TEST(union_of_ports), TEST(other_family), TEST(client_limit),
         TEST(name_limit), TEST(map_is_full), TEST(requests_share_a_transaction),
-        TEST(table_is_deleted), TEST(drift_is_repaired), TEST(barrier_is_guarded),
+        TEST(table_is_deleted), TEST(repair_that_fails_closes),
+        TEST(drift_is_repaired), TEST(barrier_is_guarded),
     };
     return lab_main("core_open", tests, sizeof tests / sizeof *tests);
 }
