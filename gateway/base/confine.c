@@ -212,6 +212,8 @@ static int allow_socket(scmp_filter_ctx f, int family) {
  * takes ENOSYS as a reason to use clone(). */
 static int allow_threads(scmp_filter_ctx f) {
     int result = ALLOW(f, clone, 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    /* libuv 1.50 names its threads. */
+    if (result == 0) result = ALLOW(f, prctl, 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
     if (result == 0)
         result = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     return result;
