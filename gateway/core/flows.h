@@ -21,7 +21,8 @@ struct flow {
     bool revoked;           /* its end is our doing */
 };
 
-/* Room for `max` (below 2^31) flows; more are not tracked. NULL when out of memory. `names` outlives it. */
+/* Room for `max` (below 2^31) flows; more are not tracked. NULL when out of memory. `names` outlives
+ * it. */
 struct flows *flows_new(uint32_t max, struct names *names, const uint8_t key[HASH_KEY_SIZE]);
 struct flows *flows_free(struct flows *f); /* takes NULL, returns NULL */
 
@@ -29,7 +30,8 @@ struct flows *flows_free(struct flows *f); /* takes NULL, returns NULL */
 struct flow flow_of(const struct conntrack_flow *c);
 /* 1 added (keeps a reference on the name); 0 it was there; -ENOSPC: full, counted. */
 int flows_add(struct flows *f, const struct flow *flow);
-bool flows_find(const struct flows *f, const struct flow *like, struct flow *ret); /* name borrowed */
+/* The name is borrowed. */
+bool flows_find(const struct flows *f, const struct flow *like, struct flow *ret);
 /* Notes that the flow's end will be our doing. */
 void flows_revoke(struct flows *f, const struct flow *like);
 /* Removes the flow; *ret_flow's name is the caller's to drop. False: it was not tracked. */

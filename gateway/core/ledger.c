@@ -76,7 +76,9 @@ struct ledger {
     uint32_t wheel[WHEEL];
 };
 
-static struct client *client_at(const struct ledger *l, uint32_t i) { return slab_at(&l->clients, i); }
+static struct client *client_at(const struct ledger *l, uint32_t i) {
+    return slab_at(&l->clients, i);
+}
 static struct group *group_at(const struct ledger *l, uint32_t i) { return slab_at(&l->groups, i); }
 static struct holding *holding_at(const struct ledger *l, uint32_t i) {
     return slab_at(&l->holdings, i);
@@ -197,7 +199,8 @@ static uint32_t opening_first(const struct ledger *l, uint32_t client, const uin
 static uint32_t opening_find(const struct ledger *l, const struct ledger_key *key) {
     uint32_t client = client_find(l, &key->client);
     uint32_t i = opening_first(l, client, key->remote.bytes);
-    while (i && (opening_at(l, i)->port != key->port || opening_at(l, i)->protocol != key->protocol))
+    while (i &&
+           (opening_at(l, i)->port != key->port || opening_at(l, i)->protocol != key->protocol))
         i = opening_same(l, opening_at(l, i)->next, client, key->remote.bytes);
     return i;
 }

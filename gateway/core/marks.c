@@ -315,8 +315,9 @@ static int read_all(int fd, uint8_t *bytes, size_t size) {
 }
 
 int marks_load(struct marks *m, int directory) {
-    const size_t most = sizeof(struct file_head) + SUM_SIZE +
-                        (size_t)(MARKS_SUBJECT_MAX + MARKS_ENDPOINT_MAX) * sizeof(struct file_record);
+    const size_t records = MARKS_SUBJECT_MAX + MARKS_ENDPOINT_MAX;
+    const size_t most =
+        sizeof(struct file_head) + records * sizeof(struct file_record) + SUM_SIZE;
     int fd = openat(directory, MARKS_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return -errno;
     struct stat st;

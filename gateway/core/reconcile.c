@@ -74,7 +74,8 @@ static int on_element(void *ctx, const struct element *e) {
     /* One about to end by itself is no drift: the ledger rounds the other way. */
     if (!k->adopt && e->remaining_ms > 0 && e->remaining_ms * USEC_PER_MSEC <= SLACK) return 0;
     k->strays_found++;
-    if (k->stray_count < CORE_KEYS_MAX) k->strays[k->stray_count++] = (struct core_key){key, e->mark};
+    if (k->stray_count < CORE_KEYS_MAX)
+        k->strays[k->stray_count++] = (struct core_key){key, e->mark};
     return 0;
 }
 
