@@ -66,8 +66,10 @@ static bool client_valid(const struct policy *p, const struct image_client *c, u
     const struct policy_agent *a = policy_agent(p, c->agent);
     if (c->source < a->source_first || c->source - a->source_first >= a->source_count) return false;
     const struct prefix *source = policy_source(p, c->source);
-    struct image_client key = image_client_key(&source->addr);
-    return source->addr.family == family && c->high == key.high && c->low == key.low;
+    struct image_client right = image_client_of(source);
+    right.agent = c->agent;
+    right.source = c->source;
+    return source->addr.family == family && memcmp(c, &right, sizeof right) == 0;
 }
 
 /* Ordered by family and first address, and disjoint. Prefixes that overlap contain one another, so
@@ -106,14 +108,19 @@ static bool sorted_tools_valid(const struct policy *p) {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-static bool same_rule(const struct policy *p, uint32_t a, uint32_t b) {
-    return image_rule_compare(policy_pattern(p, a), policy_pattern(p, b)) == 0;
+static struct image_rule_id id_of(const struct policy *p, const struct image_rule *rule) {
+    const uint8_t *bases = image_section(p, IMAGE_RULE_BASE);
+    return (struct image_rule_id){rule->kind, rule->base_size, bases + rule->base};
+}
+
+static bool is_of_rule(const struct policy *p, uint32_t pattern, const struct image_rule *rule) {
+    return image_rule_compare(image_rule_id_of(policy_pattern(p, pattern)), id_of(p, rule)) == 0;
 }
 
 static bool rule_order_valid(const struct policy *p, const struct image_rule *a,
                              const struct image_rule *b) {
     if (a->hash != b->hash) return a->hash < b->hash;
-    return image_rule_compare(policy_pattern(p, a->pattern), policy_pattern(p, b->pattern)) < 0;
+    return image_rule_compare(id_of(p, a), id_of(p, b)) < 0;
 }
 
 static bool postings_valid(const struct policy *p, const struct image_rule *rule) {
@@ -125,7 +132,7 @@ static bool postings_valid(const struct policy *p, const struct image_rule *rule
         if (i > 0 && at->endpoint <= at[-1].endpoint) return false;
         const struct policy_endpoint *e = policy_endpoint(p, at->endpoint);
         if (e->tool != at->tool || e->pattern == POLICY_NONE) return false;
-        if (!same_rule(p, e->pattern, rule->pattern)) return false;
+        if (at->types != image_types_of(e) || !is_of_rule(p, e->pattern, rule)) return false;
     }
     return true;
 }
@@ -136,9 +143,26 @@ static bool deny_postings_valid(const struct policy *p, const struct image_rule 
         const uint32_t *at = &postings[rule->deny_first + i];
         if (*at >= policy_deny_count(p)) return false;
         if (i > 0 && *at <= at[-1]) return false;
-        if (!same_rule(p, policy_deny(p, *at)->pattern, rule->pattern)) return false;
+        if (!is_of_rule(p, policy_deny(p, *at)->pattern, rule)) return false;
     }
     return true;
+}
+
+/* Where a rule's parts start follows from the rules before it. */
+struct totals {
+    uint64_t base, posting, deny;
+};
+
+static bool totals_add(const struct policy *p, const struct image_rule *rule, struct totals *t) {
+    if (rule->base != t->base || rule->posting_first != t->posting || rule->deny_first != t->deny) {
+        return false;
+    }
+    t->base += rule->base_size;
+    t->posting += rule->posting_count;
+    t->deny += rule->deny_count;
+    return t->base <= image_count(p, IMAGE_RULE_BASE) &&
+           t->posting <= image_count(p, IMAGE_POSTING) &&
+           t->deny <= image_count(p, IMAGE_DENY_POSTING);
 }
 
 static uint32_t name_endpoints(const struct policy *p) {
@@ -149,29 +173,43 @@ static uint32_t name_endpoints(const struct policy *p) {
     return count;
 }
 
+/* A pattern of a rule that is not empty. */
+static const struct policy_pattern *pattern_of(const struct policy *p,
+                                               const struct image_rule *rule) {
+    if (rule->posting_count == 0) {
+        const uint32_t *denies = image_section(p, IMAGE_DENY_POSTING);
+        return policy_pattern(p, policy_deny(p, denies[rule->deny_first])->pattern);
+    }
+    const struct image_posting *postings = image_section(p, IMAGE_POSTING);
+    return policy_pattern(p, policy_endpoint(p, postings[rule->posting_first].endpoint)->pattern);
+}
+
+static bool rule_valid(const struct policy *p, const struct image_rule *rule) {
+    if (rule->zero[0] != 0 || rule->zero[1] != 0) return false;
+    if (rule->posting_count == 0 && rule->deny_count == 0) return false;
+    return postings_valid(p, rule) && deny_postings_valid(p, rule) &&
+           rule->hash == image_hash_pattern(pattern_of(p, rule));
+}
+
 /* Rules are distinct and an entry fits its rule only, so no entry stands in two; with as many
  * entries as there are, every one stands in one. */
 static bool rules_valid(const struct policy *p) {
     const struct image_rule *rules = image_section(p, IMAGE_RULE);
-    uint64_t posting = 0, deny = 0, depths[IMAGE_KINDS][2] = {{0}};
+    uint64_t depths[IMAGE_KINDS][2] = {{0}};
+    struct totals t = {0};
     if (image_count(p, IMAGE_POSTING) != name_endpoints(p)) return false;
     if (image_count(p, IMAGE_DENY_POSTING) != policy_deny_count(p)) return false;
     for (uint32_t i = 0; i < image_count(p, IMAGE_RULE); i++) {
         const struct image_rule *rule = &rules[i];
-        if (rule->pattern >= image_count(p, IMAGE_PATTERN) || rule->zero != 0) return false;
-        const struct policy_pattern *pattern = policy_pattern(p, rule->pattern);
-        if (rule->hash != image_hash_pattern(pattern)) return false;
+        if (!totals_add(p, rule, &t) || !rule_valid(p, rule)) return false;
         if (i > 0 && !rule_order_valid(p, rule - 1, rule)) return false;
-        if (rule->posting_first != posting || rule->deny_first != deny) return false;
-        posting += rule->posting_count;
-        deny += rule->deny_count;
-        if (posting > image_count(p, IMAGE_POSTING)) return false;
-        if (deny > image_count(p, IMAGE_DENY_POSTING)) return false;
-        if (!postings_valid(p, rule) || !deny_postings_valid(p, rule)) return false;
+        const struct policy_pattern *pattern = pattern_of(p, rule);
         unsigned labels = name_labels(&pattern->base);
         depths[pattern->kind][labels / 64] |= UINT64_C(1) << (labels % 64);
     }
-    return posting == image_count(p, IMAGE_POSTING) && deny == image_count(p, IMAGE_DENY_POSTING) &&
+    return t.base == image_count(p, IMAGE_RULE_BASE) &&
+           t.posting == image_count(p, IMAGE_POSTING) &&
+           t.deny == image_count(p, IMAGE_DENY_POSTING) &&
            memcmp(depths, image_header(p)->depths, sizeof depths) == 0;
 }
 

@@ -31,12 +31,12 @@ static void find_rule(const struct policy *p, const struct name *name,
     uint64_t hash = image_hash_rule(s->state[from], kind);
     uint32_t b =
         image_bucket((uint32_t)(hash >> 32), image_directory_bits(image_count(p, IMAGE_RULE)));
+    const uint8_t *bases = image_section(p, IMAGE_RULE_BASE);
     size_t size = name->length - s->start[from];
     for (uint32_t i = directory[b]; i < directory[b + 1]; i++) {
         if (rules[i].hash != hash) continue;
-        const struct policy_pattern *pattern = policy_pattern(p, rules[i].pattern);
-        if (pattern->kind == kind && pattern->base.length == size &&
-            memcmp(pattern->base.wire, name->wire + s->start[from], size) == 0) {
+        if (rules[i].kind == kind && rules[i].base_size == size &&
+            memcmp(bases + rules[i].base, name->wire + s->start[from], size) == 0) {
             found->rules[found->count++] = &rules[i];
             return;
         }
@@ -63,10 +63,6 @@ static bool pattern_fits(const struct policy *p, uint32_t pattern, const struct 
     return image_glob_matches(q->glob, q->glob_length, name->wire + 1, name->wire[0]);
 }
 
-static bool rule_is_glob(const struct policy *p, const struct image_rule *rule) {
-    return policy_pattern(p, rule->pattern)->kind == PATTERN_GLOB;
-}
-
 /* The first deny entry, in the order of the file. */
 static uint32_t denied_by(const struct policy *p, const struct found *found,
                           const struct name *name) {
@@ -75,7 +71,7 @@ static uint32_t denied_by(const struct policy *p, const struct found *found,
     for (unsigned i = 0; i < found->count; i++) {
         const struct image_rule *rule = found->rules[i];
         if (rule->deny_count == 0) continue;
-        bool glob = rule_is_glob(p, rule);
+        bool glob = rule->kind == PATTERN_GLOB;
         for (uint32_t k = 0; k < rule->deny_count; k++) {
             uint32_t deny = postings[rule->deny_first + k];
             if (deny >= first) break;
@@ -108,11 +104,13 @@ static bool lists_type(const struct policy_endpoint *e, uint16_t type) {
     return false;
 }
 
-static void match_add(const struct policy *p, uint32_t position, uint32_t endpoint, uint16_t type,
-                      struct matches *m) {
-    uint64_t key = (uint64_t)position << 32 | endpoint;
+static void match_add(const struct policy *p, uint32_t position, const struct image_posting *found,
+                      uint16_t type, struct matches *m) {
+    uint32_t bit = image_type_bit(type);
+    uint64_t key = (uint64_t)position << 32 | found->endpoint;
     if (key < m->first) m->first = key;
-    if (!lists_type(policy_endpoint(p, endpoint), type)) return;
+    if (!(found->types & bit)) return;
+    if (bit == IMAGE_TYPE_OTHER && !lists_type(policy_endpoint(p, found->endpoint), type)) return;
     unsigned at = m->count;
     if (at == POLICY_MATCH_MAX) {
         if (key > m->keys[--at]) return;
@@ -137,7 +135,7 @@ static void match_tool(const struct asked *q, const struct image_posting *at,
         if (glob && !pattern_fits(q->p, policy_endpoint(q->p, at->endpoint)->pattern, q->name)) {
             continue;
         }
-        match_add(q->p, tool->position, at->endpoint, q->type, m);
+        match_add(q->p, tool->position, at, q->type, m);
     }
 }
 
@@ -174,7 +172,7 @@ static void match_rule(const struct asked *q, const struct image_rule *rule,
     const struct image_tool *tool =
         (const struct image_tool *)image_section(q->p, IMAGE_SORTED_TOOL) + agent->tool_first;
     const struct image_tool *tool_end = tool + agent->tool_count;
-    bool glob = rule_is_glob(q->p, rule);
+    bool glob = rule->kind == PATTERN_GLOB;
     if (rule->posting_count > agent->tool_count) {
         for (; tool < tool_end; tool++) {
             at = posting_search(at, end, tool->tool);
@@ -190,24 +188,27 @@ static void match_rule(const struct asked *q, const struct image_rule *rule,
     }
 }
 
+static bool at_or_below(uint64_t high, uint64_t low, uint64_t other_high, uint64_t other_low) {
+    return high < other_high || (high == other_high && low <= other_low);
+}
+
 uint32_t policy_agent_of(const struct policy *p, const struct addr *client) {
     const struct image_client *clients = image_section(p, IMAGE_CLIENT);
-    struct image_client key = image_client_key(client);
-    uint32_t from = client->family == 4 ? 0 : image_header(p)->client4;
-    uint32_t first = from;
+    struct image_client key = image_client_of(&(struct prefix){*client, 128, {0}});
+    uint32_t from = client->family == 4 ? 0 : image_header(p)->client4, first = from;
     uint32_t end = client->family == 4 ? image_header(p)->client4 : image_count(p, IMAGE_CLIENT);
     while (from < end) { /* ends one after the last source that starts at or below the address */
         uint32_t middle = from + (end - from) / 2;
         const struct image_client *c = &clients[middle];
-        if (c->high < key.high || (c->high == key.high && c->low <= key.low))
+        if (at_or_below(c->high, c->low, key.high, key.low))
             from = middle + 1;
         else
             end = middle;
     }
     if (from == first) return POLICY_NONE;
-    const struct image_client *c = &clients[from - 1];
     /* Sources are disjoint, so only this one can hold the address. */
-    return prefix_contains(policy_source(p, c->source), client) ? c->agent : POLICY_NONE;
+    const struct image_client *c = &clients[from - 1];
+    return at_or_below(key.high, key.low, c->last_high, c->last_low) ? c->agent : POLICY_NONE;
 }
 
 /* Names by which clients ask whether they may go around the resolver: Firefox for DNS over HTTPS,
@@ -276,7 +277,9 @@ void policy_decide(const struct policy *p, const struct addr *client, const stru
         return;
     }
     struct asked q = {.p = p, .name = name, .type = type};
-    struct matches m = {.first = UINT64_MAX};
+    struct matches m; /* not zeroed: only what count covers is looked at */
+    m.first = UINT64_MAX;
+    m.count = 0;
     for (unsigned i = 0; i < found.count; i++) {
         match_rule(&q, found.rules[i], policy_agent(p, ret->agent), &m);
     }

@@ -1,6 +1,7 @@
 /* image.c: where things are in the policy image. Everything here relies on policy_open(). */
 #include "gateway/policy/image.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "gateway/base/buf.h"
@@ -8,7 +9,7 @@
 _Static_assert(sizeof(struct image_header) % 8 == 0, "sections start at a multiple of 8");
 _Static_assert(sizeof(struct policy_pattern) == 328 && sizeof(struct policy_endpoint) == 224 &&
                    sizeof(struct policy_static) == 64 && sizeof(struct image_rule) == 32 &&
-                   sizeof(struct image_client) == 24,
+                   sizeof(struct image_client) == 40 && sizeof(struct image_posting) == 12,
                "every byte of an element is a field: padding would be unchecked bytes");
 
 size_t image_element_size(enum image_section s) {
@@ -32,9 +33,9 @@ uint32_t image_layout(struct image_span spans[IMAGE_SECTION_COUNT]) {
 }
 
 unsigned image_directory_bits(uint32_t count) {
-    unsigned bits = 0;
-    while (bits < 31 && (UINT32_C(1) << bits) < count) bits++;
-    return bits;
+    if (count <= 1) return 0;
+    unsigned bits = 32 - (unsigned)__builtin_clz(count - 1); /* of the power of two at or above */
+    return bits < 32 ? bits : 31;
 }
 
 uint32_t image_key_leading(const uint8_t key[POLICY_KEY_SIZE]) {
@@ -42,14 +43,26 @@ uint32_t image_key_leading(const uint8_t key[POLICY_KEY_SIZE]) {
 }
 
 static uint64_t number_of(const uint8_t bytes[8]) {
-    uint64_t n = 0;
-    for (unsigned i = 0; i < 8; i++) n = n << 8 | bytes[i];
-    return n;
+    uint64_t n;
+    memcpy(&n, bytes, sizeof n);
+    return be64toh(n);
 }
 
-struct image_client image_client_key(const struct addr *a) {
-    if (a->family == 4) return (struct image_client){.low = number_of(a->bytes) >> 32};
-    return (struct image_client){.high = number_of(a->bytes), .low = number_of(a->bytes + 8)};
+struct image_client image_client_of(const struct prefix *source) {
+    struct addr last = source->addr;
+    unsigned size = last.family == 4 ? 4 : 16;
+    for (unsigned bit = source->bits; bit < 8 * size; bit++) {
+        last.bytes[bit / 8] |= (uint8_t)(0x80u >> bit % 8);
+    }
+    const uint8_t *first = source->addr.bytes;
+    if (size == 4) {
+        return (struct image_client){.low = number_of(first) >> 32,
+                                     .last_low = number_of(last.bytes) >> 32};
+    }
+    return (struct image_client){.high = number_of(first),
+                                 .low = number_of(first + 8),
+                                 .last_high = number_of(last.bytes),
+                                 .last_low = number_of(last.bytes + 8)};
 }
 
 const uint8_t *policy_digest(const struct policy *p) {

@@ -39,10 +39,21 @@ uint64_t image_hash_pattern(const struct policy_pattern *pattern) {
     return image_hash_rule(s.state[0], pattern->kind);
 }
 
-_Static_assert(offsetof(struct policy_pattern, kind) == sizeof(struct name), "compared in one go");
+int image_rule_compare(struct image_rule_id a, struct image_rule_id b) {
+    if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
+    if (a.size != b.size) return a.size < b.size ? -1 : 1;
+    return memcmp(a.base, b.base, a.size);
+}
 
-int image_rule_compare(const struct policy_pattern *a, const struct policy_pattern *b) {
-    return memcmp(a, b, sizeof(struct name) + 1);
+uint32_t image_type_bit(uint16_t type) {
+    if (type == TYPE_A) return IMAGE_TYPE_A;
+    return type == TYPE_AAAA ? IMAGE_TYPE_AAAA : IMAGE_TYPE_OTHER;
+}
+
+uint32_t image_types_of(const struct policy_endpoint *e) {
+    uint32_t types = 0;
+    for (unsigned i = 0; i < e->type_count; i++) types |= image_type_bit(e->types[i]);
+    return types;
 }
 
 /* Greedy with one resume point: when a literal fails, the last '*' takes one octet more. A '*'

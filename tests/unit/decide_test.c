@@ -457,16 +457,25 @@ START_TEST(hash_is_not_trusted) {
     uint64_t hash = image_hash_rule(s.state[0], PATTERN_EXACT);
     for (uint32_t i = 0; i < image_count(p, IMAGE_RULE); i++) {
         if (rules[i].hash != hash) continue;
-        uint32_t right = rules[i].pattern;
-        for (uint32_t other = 0; other < image_count(p, IMAGE_PATTERN); other++) {
+        struct image_rule right = rules[i];
+        for (uint32_t other = 0; other < image_count(p, IMAGE_RULE); other++) {
             struct decision d;
-            const struct policy_pattern *q = policy_pattern(p, other);
-            bool same = q->kind == PATTERN_EXACT && name_equal(&q->base, &name);
-            rules[i].pattern = other;
+            if (other != i) {
+                rules[i].base = rules[other].base;
+                rules[i].base_size = rules[other].base_size;
+                rules[i].kind = rules[other].kind;
+            }
             policy_decide(p, &client, &name, TYPE_A, &d);
-            ck_assert_int_eq(d.reason, same ? REASON_ALLOWED : REASON_NOT_LISTED);
+            ck_assert_int_eq(d.reason, other == i ? REASON_ALLOWED : REASON_NOT_LISTED);
+            rules[i] = right;
         }
-        rules[i].pattern = right;
+        /* Of the right length and kind, and still another name. */
+        uint8_t *base = (uint8_t *)(uintptr_t)image_section(p, IMAGE_RULE_BASE) + right.base;
+        struct decision d;
+        base[1] ^= 1;
+        policy_decide(p, &client, &name, TYPE_A, &d);
+        ck_assert_int_eq(d.reason, REASON_NOT_LISTED);
+        base[1] ^= 1;
         return;
     }
     ck_abort_msg("the rule is not there");

@@ -145,6 +145,7 @@ static bool block_make(struct build *b, uint32_t tools, uint32_t patterns) {
         [IMAGE_AGENT_KEY].count = (uint32_t)m->agents.count,
         [IMAGE_ENDPOINT_KEY].count = (uint32_t)m->endpoints.count,
         [IMAGE_RULE].count = (uint32_t)b->rules.count,
+        [IMAGE_RULE_BASE].count = (uint32_t)b->bases.count,
         [IMAGE_POSTING].count = (uint32_t)b->postings.count,
         [IMAGE_DENY_POSTING].count = (uint32_t)b->deny_postings.count,
     };
@@ -192,6 +193,7 @@ static bool block_fill(struct build *b) {
     copy_list(b, IMAGE_TEXT, &b->text);
     copy_list(b, IMAGE_STATIC, &b->statics);
     copy_list(b, IMAGE_RULE, &b->rules);
+    copy_list(b, IMAGE_RULE_BASE, &b->bases);
     copy_list(b, IMAGE_POSTING, &b->postings);
     copy_list(b, IMAGE_DENY_POSTING, &b->deny_postings);
     copy_prefixes(b, IMAGE_SOURCE, &b->m->sources);
@@ -236,6 +238,7 @@ bool image_build(struct model *m, void **ret, size_t *ret_size) {
         .text.item_size = 1,
         .statics.item_size = sizeof(struct policy_static),
         .rules.item_size = sizeof(struct image_rule),
+        .bases.item_size = 1,
         .postings.item_size = sizeof(struct image_posting),
         .deny_postings.item_size = sizeof(uint32_t),
     };
@@ -249,6 +252,7 @@ bool image_build(struct model *m, void **ret, size_t *ret_size) {
     free(b.text.items);
     free(b.statics.items);
     free(b.rules.items);
+    free(b.bases.items);
     free(b.postings.items);
     free(b.deny_postings.items);
     free(b.tool_index);

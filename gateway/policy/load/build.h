@@ -15,6 +15,7 @@ struct build {
     struct words offsets;      /* text -> offset */
     struct list statics;       /* struct policy_static */
     struct list rules;         /* struct image_rule */
+    struct list bases;         /* uint8_t */
     struct list postings;      /* struct image_posting */
     struct list deny_postings; /* uint32_t */
     uint32_t *tool_index;      /* tool of the model -> tool of the image; POLICY_NONE: left out */

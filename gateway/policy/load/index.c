@@ -18,7 +18,7 @@ struct use {
 
 static int compare_rule(const struct use *x, const struct use *y) {
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-    return image_rule_compare(x->pattern, y->pattern);
+    return image_rule_compare(image_rule_id_of(x->pattern), image_rule_id_of(y->pattern));
 }
 
 static int compare_uses(const void *a, const void *b) {
@@ -56,11 +56,26 @@ static bool use_add(struct build *b, const struct use *u, struct image_rule *rul
         rule->deny_count++;
         return true;
     }
+    const struct model_endpoint *e = list_at(&b->m->endpoints, u->target);
     struct image_posting *posting = list_add(b->m, &b->postings);
     if (!posting) return false;
-    *posting = (struct image_posting){u->tool, u->target};
+    *posting = (struct image_posting){u->tool, u->target, image_types_of(&e->out)};
     rule->posting_count++;
     return true;
+}
+
+static struct image_rule *rule_add(struct build *b, const struct use *u) {
+    const struct name *base = &u->pattern->base;
+    uint32_t at = (uint32_t)b->bases.count;
+    struct image_rule *rule = list_add(b->m, &b->rules);
+    if (!rule || !list_append(b->m, &b->bases, base->wire, base->length)) return NULL;
+    *rule = (struct image_rule){.hash = u->hash,
+                                .base = at,
+                                .base_size = base->length,
+                                .kind = u->pattern->kind,
+                                .posting_first = (uint32_t)b->postings.count,
+                                .deny_first = (uint32_t)b->deny_postings.count};
+    return rule;
 }
 
 static bool rules_make(struct build *b, struct use *uses, size_t count) {
@@ -68,15 +83,8 @@ static bool rules_make(struct build *b, struct use *uses, size_t count) {
     uses_collect(b, uses);
     qsort(uses, count, sizeof *uses, compare_uses);
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || compare_rule(&uses[i - 1], &uses[i]) != 0) {
-            rule = list_add(b->m, &b->rules);
-            if (!rule) return false;
-            *rule = (struct image_rule){.hash = uses[i].hash,
-                                        .pattern = uses[i].pattern_index,
-                                        .posting_first = (uint32_t)b->postings.count,
-                                        .deny_first = (uint32_t)b->deny_postings.count};
-        }
-        if (!use_add(b, &uses[i], rule)) return false;
+        if (i == 0 || compare_rule(&uses[i - 1], &uses[i]) != 0) rule = rule_add(b, &uses[i]);
+        if (!rule || !use_add(b, &uses[i], rule)) return false;
     }
     return true;
 }
@@ -97,10 +105,11 @@ bool index_rules(struct build *b) {
 
 static void depths_fill(struct build *b) {
     const struct image_rule *rules = b->rules.items;
+    const uint8_t *bases = b->bases.items;
     for (size_t i = 0; i < b->rules.count; i++) {
-        const struct policy_pattern *p = policy_pattern(&b->view, rules[i].pattern);
-        unsigned labels = name_labels(&p->base);
-        b->header->depths[p->kind][labels / 64] |= UINT64_C(1) << (labels % 64);
+        unsigned labels = 0;
+        for (const uint8_t *at = bases + rules[i].base; *at != 0; at += *at + 1u) labels++;
+        b->header->depths[rules[i].kind][labels / 64] |= UINT64_C(1) << (labels % 64);
     }
 }
 
@@ -173,7 +182,7 @@ static void clients_fill(struct build *b) {
         for (uint32_t i = 0; i < b->m->sources.count; i++) {
             const struct model_source *s = list_at(&b->m->sources, i);
             if (s->prefix.addr.family != family) continue;
-            clients[at] = image_client_key(&s->prefix.addr);
+            clients[at] = image_client_of(&s->prefix);
             clients[at].agent = s->owner;
             clients[at++].source = i;
         }
