@@ -165,7 +165,10 @@ static inline void standin_loaded(struct proto_message *m) {
     struct stat st = {0};
     unsigned long long id = 0;
     int report_fd = m->fds[l->ok ? 1 : 0];
-    bool sealed = fcntl(report_fd, F_GET_SEALS) == (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    /* At least these: newer kernels add one against execution. */
+    const int wanted = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    int seals = fcntl(report_fd, F_GET_SEALS);
+    bool sealed = seals >= 0 && (seals & wanted) == wanted;
     ssize_t length = pread(report_fd, report, sizeof report - 1, 0);
     report[length > 0 ? length : 0] = 0;
     for (char *c = report; *c; c++)
