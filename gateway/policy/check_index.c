@@ -72,8 +72,7 @@ static bool client_valid(const struct policy *p, const struct image_client *c, u
     return source->addr.family == family && memcmp(c, &right, sizeof right) == 0;
 }
 
-/* Ordered by family and first address, and disjoint. Prefixes that overlap contain one another, so
- * it is enough that none holds the first address of its successor. */
+/* Ordered by family and address, and disjoint: each ends before the next one starts. */
 static bool clients_valid(const struct policy *p) {
     const struct image_client *clients = image_section(p, IMAGE_CLIENT);
     uint32_t count = image_count(p, IMAGE_CLIENT), client4 = image_header(p)->client4;
@@ -82,8 +81,7 @@ static bool clients_valid(const struct policy *p) {
         const struct image_client *c = &clients[i], *b = c - 1;
         if (!client_valid(p, c, i < client4 ? 4 : 6)) return false;
         if (i == 0 || i == client4) continue;
-        if (b->high > c->high || (b->high == c->high && b->low >= c->low)) return false;
-        if (prefix_contains(policy_source(p, b->source), &policy_source(p, c->source)->addr)) {
+        if (b->last_high > c->high || (b->last_high == c->high && b->last_low >= c->low)) {
             return false;
         }
     }

@@ -343,13 +343,12 @@ END_TEST
 
 /* ---- damage that single octets do not make ---------------------------------------------------- */
 
-/* A copy of the image with another number of elements in one section: `keep` of its own, then
- * zeros. NULL: it would not fit. */
-static uint8_t *resized(enum image_section section, uint32_t count, size_t *ret_size) {
+/* A copy of the image with so many elements more in each section: its own, then zeros. */
+static uint8_t *resized(const int32_t more[IMAGE_SECTION_COUNT], size_t *ret_size) {
     const struct image_header *old = image_header(&files.policy);
     struct image_span spans[IMAGE_SECTION_COUNT];
     memcpy(spans, old->spans, sizeof spans);
-    spans[section].count = count;
+    for (unsigned s = 0; s < IMAGE_SECTION_COUNT; s++) spans[s].count += (uint32_t)more[s];
     uint32_t size = image_layout(spans);
     MUST(size > 0);
     uint8_t *image = calloc(1, size);
@@ -370,9 +369,11 @@ START_TEST(sections_resized) {
     for (unsigned s = 0; s < IMAGE_SECTION_COUNT; s++) {
         uint32_t count = image_count(&files.policy, s);
         const uint32_t counts[] = {0, count - 1, count + 1, 2 * count};
+        int32_t more[IMAGE_SECTION_COUNT] = {0};
         for (size_t i = 0; i < COUNT(counts); i++) {
             size_t size;
-            uint8_t *image = resized(s, counts[i], &size);
+            more[s] = (int32_t)(counts[i] - count);
+            uint8_t *image = resized(more, &size);
             int result = open_and_use(image, size);
             /* Empty texts more at the end harm nobody, and a static element that is missing only
              * closes what was to be open. */
@@ -456,42 +457,106 @@ START_TEST(gateway_damaged) {
 }
 END_TEST
 
-START_TEST(elements_damaged) {
-    /* A pattern whose base is the root. */
+START_TEST(pattern_of_root) {
     struct policy_pattern *pattern = section_of(IMAGE_PATTERN);
     struct name root = {.length = 1};
     damage(&pattern->base, &root, sizeof root);
-    /* A rule split in two. */
-    size_t size;
-    uint32_t count = image_count(&files.policy, IMAGE_RULE);
+}
+END_TEST
+
+/* One rule written as two, everything else in order: a search would find only one of them. */
+START_TEST(rule_split) {
+    const struct image_rule *old = image_section(&files.policy, IMAGE_RULE);
+    uint32_t count = image_count(&files.policy, IMAGE_RULE), i = 0;
+    while (old[i].posting_count < 2) i++;
+    int32_t more[IMAGE_SECTION_COUNT] = {[IMAGE_RULE] = 1, [IMAGE_RULE_BASE] = old[i].base_size};
+    size_t size, base_size = old[i].base_size;
     ck_assert_uint_eq(image_directory_bits(count), image_directory_bits(count + 1));
-    uint8_t *image = resized(IMAGE_RULE, count + 1, &size);
+    uint8_t *image = resized(more, &size);
     struct image_header *h = (struct image_header *)image;
     struct image_rule *rules = (struct image_rule *)(image + h->spans[IMAGE_RULE].offset);
-    uint32_t i = 0;
-    while (rules[i].posting_count < 2) i++;
+    uint8_t *bases = image + h->spans[IMAGE_RULE_BASE].offset;
+    size_t rest = image_count(&files.policy, IMAGE_RULE_BASE) - rules[i].base;
+    memmove(bases + rules[i].base + base_size, bases + rules[i].base, rest);
     memmove(&rules[i + 1], &rules[i], (count - i) * sizeof *rules);
     rules[i].posting_count--;
     rules[i].deny_count = 0;
     rules[i + 1].posting_count = 1;
     rules[i + 1].posting_first += rules[i].posting_count;
+    for (uint32_t k = i + 1; k <= count; k++) rules[k].base += (uint32_t)base_size;
     ck_assert_int_eq(open_and_use(image, size), -EBADMSG);
     free(image);
-    /* A deny entry that no rule has. */
+}
+END_TEST
+
+/* An endpoint, or a deny entry, that stands in no rule. */
+static void drop_posting(bool deny) {
     struct image_rule right[64], *all = section_of(IMAGE_RULE);
+    uint32_t count = image_count(&files.policy, IMAGE_RULE), i = 0;
     MUST(count <= COUNT(right));
     memcpy(right, all, count * sizeof *all);
-    for (i = count; all[i - 1].deny_count == 0; i--) all[i - 1].deny_first--;
-    all[i - 1].deny_count--;
+    while (all[i].posting_count + all[i].deny_count < 2 ||
+           (deny ? all[i].deny_count : all[i].posting_count) == 0) {
+        i++;
+    }
+    uint32_t *number = deny ? &all[i].deny_count : &all[i].posting_count;
+    --*number;
+    for (uint32_t k = i + 1; k < count; k++) {
+        if (deny) all[k].deny_first--;
+        else all[k].posting_first--;
+    }
+    /* What follows moves up by one, so that only the last one is left over. */
+    uint8_t *items = section_of(deny ? IMAGE_DENY_POSTING : IMAGE_POSTING), saved[2048];
+    size_t size = image_element_size(deny ? IMAGE_DENY_POSTING : IMAGE_POSTING);
+    size_t bytes = size * image_count(&files.policy, deny ? IMAGE_DENY_POSTING : IMAGE_POSTING);
+    size_t at = size * ((deny ? all[i].deny_first : all[i].posting_first) + *number);
+    MUST(bytes <= sizeof saved);
+    memcpy(saved, items, bytes);
+    memmove(items + at, items + at + size, bytes - at - size);
     ck_assert_int_eq(open_and_use(files.result.image, files.result.size), -EBADMSG);
+    memcpy(items, saved, bytes);
     memcpy(all, right, count * sizeof *all);
     ck_assert_int_eq(open_and_use(files.result.image, files.result.size), 0);
-    /* A source that grows over its neighbour. */
+}
+
+START_TEST(posting_missing) {
+    drop_posting(false);
+    drop_posting(true);
+}
+END_TEST
+
+/* A source that grows over its neighbour, with the table of clients following suit. */
+START_TEST(sources_overlap) {
     struct prefix *sources = section_of(IMAGE_SOURCE);
-    for (i = 0; i < image_count(&files.policy, IMAGE_SOURCE); i++) {
-        struct prefix *s = &sources[i];
-        if (s->addr.bytes[3] == 32 && s->bits == 28) damage(&s->bits, &(uint8_t){27}, 1);
-        if (s->bits == 96) damage(&s->bits, &(uint8_t){64}, 1);
+    struct image_client *clients = section_of(IMAGE_CLIENT);
+    unsigned grown = 0;
+    for (uint32_t i = 0; i < image_count(&files.policy, IMAGE_CLIENT); i++) {
+        struct prefix *s = &sources[clients[i].source], right = *s;
+        struct image_client old = clients[i];
+        if (s->addr.bytes[3] == 32 && s->bits == 28) s->bits = 27;
+        else if (s->bits == 124) s->bits = 123;
+        else continue;
+        struct image_client wide = image_client_of(s);
+        clients[i].last_low = wide.last_low;
+        clients[i].last_high = wide.last_high;
+        bool valid = prefix_valid(s); /* else its host bits are refused: also right */
+        grown += valid;
+        ck_assert_int_eq(open_and_use(files.result.image, files.result.size), -EBADMSG);
+        *s = right;
+        clients[i] = old;
+    }
+    ck_assert_uint_ge(grown, 1);
+}
+END_TEST
+
+START_TEST(rule_order) {
+    static const uint8_t a[] = "\1a", b[] = "\1b";
+    const struct image_rule_id ids[] = {{0, 2, a}, {0, 2, b}, {0, 3, a}, {1, 2, a}};
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        for (size_t k = 0; k < COUNT(ids); k++) {
+            int c = image_rule_compare(ids[i], ids[k]);
+            ck_assert_int_eq((c > 0) - (c < 0), (i > k) - (i < k));
+        }
     }
 }
 END_TEST
@@ -525,7 +590,11 @@ int main(void) {
     tcase_add_test(c, sections_resized);
     tcase_add_test(c, elements_swapped);
     tcase_add_test(c, gateway_damaged);
-    tcase_add_test(c, elements_damaged);
+    tcase_add_test(c, pattern_of_root);
+    tcase_add_test(c, rule_split);
+    tcase_add_test(c, posting_missing);
+    tcase_add_test(c, sources_overlap);
+    tcase_add_test(c, rule_order);
     tcase_add_test(c, layout);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
