@@ -374,6 +374,30 @@ START_TEST(folder_alone) {
 }
 END_TEST
 
+/* What is shipped as an example has no fault and needs no warning. */
+START_TEST(examples) {
+    static const struct load_source sources[] = {
+        {.config = "conf/gateway.yaml", .public_suffix_list = "conf/public_suffix_list.dat"},
+        {.directory = "conf/policy", .public_suffix_list = "conf/public_suffix_list.dat"},
+    };
+    for (size_t i = 0; i < COUNT(sources); i++) {
+        struct load_result result;
+        char *report;
+        size_t size;
+        FILE *out = open_memstream(&report, &size);
+        int error = load_policy(&sources[i], out, &result);
+        fclose(out);
+        ck_assert_msg(error == 0 && size == 0, "%s", report);
+        struct policy p;
+        ck_assert_int_eq(policy_open(&p, result.image, result.size), 0);
+        ck_assert_uint_eq(policy_agent_count(&p), 2);
+        ck_assert_uint_eq(policy_static_count(&p), 1);
+        load_result_free(&result);
+        free(report);
+    }
+}
+END_TEST
+
 static void digest_here(char text[POLICY_DIGEST_TEXT_MAX]) {
     passes("");
     policy_digest_text(&files.policy, text);
@@ -530,6 +554,7 @@ int main(void) {
     tcase_add_test(c, defaults);
     tcase_add_test(c, settings);
     tcase_add_test(c, folder_alone);
+    tcase_add_test(c, examples);
     tcase_add_test(c, same_files_same_image);
     tcase_add_test(c, keys_last);
     tcase_add_test(c, too_many_faults);

@@ -10,8 +10,6 @@
 
 #include "gateway/policy/load/model.h"
 
-#define MODEL_BYTES_MAX (1u << 30)
-
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static int compare_names(const void *a, const void *b) {
@@ -152,33 +150,6 @@ static void everything_load(struct model *m, const struct load_source *source) {
         directory = known ? policy_directory(m, source->config) : NULL;
     }
     if (directory) folder_load(m, directory);
-}
-
-static void model_start(struct model *m, const struct clock *clock) {
-    m->subnets.item_size = m->sources.item_size = sizeof(struct model_source);
-    m->tools.item_size = sizeof(struct model_tool);
-    m->endpoints.item_size = sizeof(struct model_endpoint);
-    m->agents.item_size = sizeof(struct model_agent);
-    m->agent_tools.item_size = sizeof(uint32_t);
-    m->denies.item_size = sizeof(struct model_deny);
-    m->today = (int64_t)(clock_realtime(clock ? clock : &clock_system) / USEC_PER_SEC / 86400);
-    m->arena = arena_new(MODEL_BYTES_MAX);
-    if (!m->arena) m->faults.nomem = true;
-}
-
-static void model_end(struct model *m) {
-    faults_free(&m->faults);
-    free(m->subnets.items);
-    free(m->tools.items);
-    free(m->endpoints.items);
-    free(m->agents.items);
-    free(m->sources.items);
-    free(m->agent_tools.items);
-    free(m->denies.items);
-    words_free(&m->tool_versions);
-    words_free(&m->tool_names);
-    psl_free(m->psl);
-    arena_free(m->arena);
 }
 
 int load_policy(const struct load_source *source, FILE *report, struct load_result *ret) {

@@ -4,6 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MODEL_BYTES_MAX (1u << 30)
+
+void model_start(struct model *m, const struct clock *clock) {
+    m->subnets.item_size = m->sources.item_size = sizeof(struct model_source);
+    m->tools.item_size = sizeof(struct model_tool);
+    m->endpoints.item_size = sizeof(struct model_endpoint);
+    m->agents.item_size = sizeof(struct model_agent);
+    m->agent_tools.item_size = sizeof(uint32_t);
+    m->denies.item_size = sizeof(struct model_deny);
+    m->today = (int64_t)(clock_realtime(clock ? clock : &clock_system) / USEC_PER_SEC / 86400);
+    m->arena = arena_new(MODEL_BYTES_MAX);
+    if (!m->arena) m->faults.nomem = true;
+}
+
+void model_end(struct model *m) {
+    faults_free(&m->faults);
+    free(m->subnets.items);
+    free(m->tools.items);
+    free(m->endpoints.items);
+    free(m->agents.items);
+    free(m->sources.items);
+    free(m->agent_tools.items);
+    free(m->denies.items);
+    words_free(&m->tool_versions);
+    words_free(&m->tool_names);
+    psl_free(m->psl);
+    arena_free(m->arena);
+}
+
 static bool list_room(struct model *m, struct list *l, size_t more) {
     size_t capacity = l->capacity ? l->capacity : 16;
     while (capacity < l->count + more) capacity *= 2;

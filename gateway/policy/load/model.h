@@ -86,6 +86,10 @@ struct model {
                             */
 };
 
+/* An empty model; nomem is set when even that failed. `clock` as in struct load_source. */
+void model_start(struct model *m, const struct clock *clock);
+void model_end(struct model *m);
+
 /* One zeroed item more; NULL (and nomem) when out of memory. */
 void *list_add(struct model *m, struct list *l);
 /* Several items at the end. */
