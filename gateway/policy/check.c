@@ -196,10 +196,22 @@ static bool rising(const uint16_t *values, unsigned count, unsigned size) {
     return zeros(values + count, (size - count) * sizeof *values);
 }
 
+/* Address endpoints become openings without anyone looking at an answer, so what they may lead to
+ * is judged here, by whoever uses the image, and not by the loader alone. */
+static bool address_valid(const struct policy *p, const struct policy_endpoint *e) {
+    if (!prefix_valid(&e->address) || e->type_count != 0) return false;
+    if (prefix_ranges(&e->address) & ~(UINT32_C(1) << RANGE_PUBLIC | e->ranges)) return false;
+    for (uint32_t i = 0; i < image_count(p, IMAGE_SUBNET); i++) {
+        const struct prefix *subnet = policy_subnet(p, i);
+        if (prefix_covers(subnet, &e->address) || prefix_covers(&e->address, subnet)) return false;
+    }
+    return true;
+}
+
 static bool endpoint_valid(const struct policy *p, const struct policy_endpoint *e) {
     static const struct prefix none;
     if (e->pattern == POLICY_NONE) {
-        if (!prefix_valid(&e->address) || e->type_count != 0) return false;
+        if (!address_valid(p, e)) return false;
     } else {
         if (e->pattern >= image_count(p, IMAGE_PATTERN) || e->type_count == 0) return false;
         if (memcmp(&e->address, &none, sizeof none) != 0) return false;

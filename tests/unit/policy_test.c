@@ -464,6 +464,31 @@ START_TEST(pattern_of_root) {
 }
 END_TEST
 
+/* Whatever the loader thinks of it: an address endpoint leads to public addresses, to the ranges it
+ * names, and never to our own networks. */
+START_TEST(address_forbidden) {
+    static const char *const rows[] = {"127.0.0.0/8", "10.0.0.1/32", "169.254.169.254/32", "0.0.0.0/0",
+                                       "192.168.5.0/24", "192.168.5.9/32", "192.168.0.0/16",
+                                       "10.77.1.0/24", "10.0.0.0/8"};
+    struct policy_endpoint *e = section_of(IMAGE_ENDPOINT);
+    while (e->address.addr.family != 4) e++;
+    /* Static elements would have to agree, so there are none. */
+    int32_t more[IMAGE_SECTION_COUNT] = {[IMAGE_STATIC] = -(int32_t)policy_static_count(&files.policy)};
+    for (size_t i = 0; i <= COUNT(rows); i++) {
+        size_t size;
+        struct policy_endpoint right = *e;
+        const char *text = i < COUNT(rows) ? rows[i] : "172.16.0.0/12";
+        MUST(prefix_parse(text, &e->address) == 0);
+        if (i >= 4) e->ranges = 1u << RANGE_PRIVATE;
+        uint8_t *image = resized(more, &size);
+        int result = open_and_use(image, size);
+        ck_assert_msg(result == (i < COUNT(rows) ? -EBADMSG : 0), "%s", text);
+        free(image);
+        *e = right;
+    }
+}
+END_TEST
+
 /* One rule written as two, everything else in order: a search would find only one of them. */
 START_TEST(rule_split) {
     const struct image_rule *old = image_section(&files.policy, IMAGE_RULE);
@@ -591,6 +616,7 @@ int main(void) {
     tcase_add_test(c, elements_swapped);
     tcase_add_test(c, gateway_damaged);
     tcase_add_test(c, pattern_of_root);
+    tcase_add_test(c, address_forbidden);
     tcase_add_test(c, rule_split);
     tcase_add_test(c, posting_missing);
     tcase_add_test(c, sources_overlap);
