@@ -50,7 +50,7 @@ enum field_type {
     X(SEQUENCE,     "sequence",     NUMBER,  K_ALL,                                                \
       "number of the record; counts up by one through all files and restarts")                     \
     X(KIND,         "kind",         TEXT,    K_ALL, "which kind of record this is")                \
-    X(GATEWAY,      "gateway",      TEXT,    K_ALL, "name of the gateway")                         \
+    X(GATEWAY,      "gateway",      TEXT,    K_ALL, "name of the gateway, by default its host name") \
     X(POLICY,       "policy",       TEXT,    K_ALL,                                                \
       "digest of the policy in force, 64 hexadecimal digits; 16 if the recorder does not have it") \
     X(AGENT,        "agent",        TEXT,    K_ALL, "name of the agent")                           \

@@ -7,8 +7,7 @@
 static void common(struct record *r, const struct images *im, enum record_kind kind, usec_t time,
                    uint64_t sequence) {
     record_begin(r, kind, time, sequence);
-    const struct image *i = images_current(im);
-    if (i != NULL) record_text(r, FIELD_GATEWAY, policy_gateway(&i->policy)->name);
+    record_text(r, FIELD_GATEWAY, images_gateway(im));
 }
 
 /* The digest; of an image that is not known here, the part of it that the message holds. */

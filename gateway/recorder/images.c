@@ -69,6 +69,13 @@ const struct image *images_current(const struct images *im) {
     return im->known[0];
 }
 
+const char *images_gateway(const struct images *im) {
+    const struct image *i = images_current(im);
+    const char *name = i != NULL ? policy_gateway(&i->policy)->name : "";
+    if (name[0] == '\0') name = im->host;
+    return name[0] != '\0' ? name : NULL;
+}
+
 void images_free(struct images *im) {
     for (unsigned k = 0; k < IMAGES_MAX; k++) im->known[k] = image_free(im->known[k]);
 }

@@ -53,21 +53,25 @@ static void on_channel(uv_poll_t *poll, int status, int events) {
 
 static void on_time(uv_timer_t *timer);
 
-/* Before the loop sleeps: whatever was read is written, and the next deadline is set. */
+/* Before the loop sleeps: what is due is done, what was read is written in one go, and the timer is
+ * set to end the sleep. The timer alone must not decide what is due: setting it anew in every turn
+ * can put it off for ever. */
 static void turn_end(struct shell *s) {
-    recorder_flush(s->recorder);
+    if (recorder_wait(s->recorder) == 0)
+        recorder_tick(s->recorder);
+    else
+        recorder_flush(s->recorder);
     poll_wanted(s);
     uint64_t msec = recorder_wait(s->recorder) / USEC_PER_MSEC + 1;
     uv_timer_start(&s->timer, on_time, msec, 0);
 }
 
+/* libuv runs its timers just before it sleeps, without coming by on_check() in between. */
 static void on_time(uv_timer_t *timer) {
-    struct shell *s = timer->data;
-    recorder_tick(s->recorder);
-    turn_end(s); /* libuv may sleep after its timers without coming by on_check() */
+    turn_end(timer->data);
 }
 
-/* Once in every turn of the loop, after all messages of the turn: one write for all of them. */
+/* In every turn of the loop, after all messages of the turn. */
 static void on_check(uv_check_t *check) {
     turn_end(check->data);
 }
@@ -97,13 +101,16 @@ static int loop_make(struct shell *s) {
 
 /* Everything that needs a system call which is denied later comes before confine_syscalls(). */
 static int start(struct shell *s) {
+    char host[IMAGES_HOST_MAX] = "";
     const struct recorder_setup setup = {
+        .host = host,
         .clock = &clock_system,
         .channels = {[SENDER_CORE] = RECORDER_CORE, [SENDER_RESOLVER] = RECORDER_RESOLVER},
         .image = RECORDER_IMAGE,
         .directory = RECORDER_DIRECTORY,
         .state = RECORDER_STATE,
     };
+    if (gethostname(host, sizeof host - 1) < 0) host[0] = '\0';
     umask(0027);
     if (confine_limits("tg-recorder", 64) < 0) return -1;
     if (confine_identity(getuid(), getgid(), NULL, 0) < 0) return -1;

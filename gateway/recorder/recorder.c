@@ -2,6 +2,7 @@
 #include "gateway/recorder/recorder.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "gateway/base/log.h"
@@ -203,6 +204,7 @@ int recorder_start(struct recorder *r, const struct recorder_setup *setup) {
     for (enum sender from = 0; from < SENDER_COUNT; from++)
         r->channels[from].fd = setup->channels[from];
     store_init(&r->store, setup->directory, setup->clock);
+    if (setup->host != NULL) snprintf(r->images.host, sizeof r->images.host, "%s", setup->host);
     r->denials = denials_new();
     int e = images_add(&r->images, setup->image);
     if (e == 0) e = r->denials == NULL ? -ENOMEM : state_map(&r->state, setup->state);

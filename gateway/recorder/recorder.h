@@ -32,6 +32,7 @@ struct recorder_setup {
     const struct clock *clock;
     int channels[SENDER_COUNT];
     int image, directory, state; /* the image is taken, the others are the caller's */
+    const char *host;            /* see struct images; NULL: none */
 };
 
 struct recorder {

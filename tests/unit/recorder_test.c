@@ -80,6 +80,7 @@ START_TEST(query_denied) {
     expect_text(r, TIME, "2026-11-30T13:37:00.123456Z");
     expect_number(r, SEQUENCE, 7);
     expect_text(r, KIND, "query");
+    expect_null(r, GATEWAY); /* neither configured nor known by its host name */
     expect_text(r, POLICY, i->digest);
     expect_text(r, AGENT, "research");
     expect_null(r, TOOL);
@@ -149,6 +150,7 @@ END_TEST
 
 START_TEST(query_by_a_deny_entry) {
     const struct image *i = images_start();
+    snprintf(images.host, sizeof images.host, "gw1");
     struct msg_query q = {0};
     query_fill(&q, i->id, "x.pastebin.example");
     q.reason = REASON_DENY_LIST;
@@ -156,6 +158,7 @@ START_TEST(query_by_a_deny_entry) {
     format_query(&record, &images, 1, &q, NULL, 0);
     json_t *r = written();
     ck_assert_ptr_nonnull(strstr(record_text_of(r, FIELD_RULE), "agents.yaml:"));
+    expect_text(r, GATEWAY, "gw1");
     json_decref(r);
     images_free(&images);
 }
