@@ -54,10 +54,11 @@ struct flow *flow_new(const struct flow_setup *setup, const struct policy *polic
     f->seed = flow_random(f);
     f->lookup_table = calloc(size, sizeof(struct lookup *));
     f->cache = cache_new(setup->cache_entries, setup->cache_bytes);
-    f->opening = opening_new(setup->memos, setup->memo_bytes, size);
+    f->opening = opening_new(setup->memos, setup->memo_bytes, size, flow_random(f));
     f->clients = clients_new(setup->clients, flow_random(f));
     if (!f->lookup_table || !f->cache || !f->opening || !f->clients ||
-        slots_init(&f->reverses, size) < 0 || slots_init(&f->lookup_ids, size) < 0)
+        slots_init(&f->reverses, size, flow_random(f)) < 0 ||
+        slots_init(&f->lookup_ids, size, 0) < 0)
         return flow_free(f);
     return f;
 }

@@ -100,7 +100,7 @@ struct front *front_new(uv_loop_t *loop, const struct clock *clock, const struct
     uv_timer_init(loop, &f->kick);
     f->timer.data = f->kick.data = f;
     f->handles = 2;
-    int r = slots_init(&f->ids, ids);
+    int r = slots_init(&f->ids, ids, 0);
     if (r == 0)
         r = start(f, sockets);
     if (r < 0) {

@@ -36,7 +36,7 @@ static uint32_t round_up(uint32_t n) {
     return size;
 }
 
-struct opening *opening_new(uint32_t memos, size_t bytes, uint32_t asks) {
+struct opening *opening_new(uint32_t memos, size_t bytes, uint32_t asks, uint64_t start) {
     struct opening *o = calloc(1, sizeof *o);
     if (!o)
         return NULL;
@@ -46,7 +46,7 @@ struct opening *opening_new(uint32_t memos, size_t bytes, uint32_t asks) {
     o->memo_mask = memo_size - 1;
     o->ask_mask = ask_size - 1;
     o->bytes_max = bytes;
-    if (!o->memos || !o->asks || slots_init(&o->ids, ask_size) < 0)
+    if (!o->memos || !o->asks || slots_init(&o->ids, ask_size, start) < 0)
         return opening_free(o);
     return o;
 }

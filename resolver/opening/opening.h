@@ -39,8 +39,9 @@ struct asking {
     struct asking *next; /* in its hash chain */
 };
 
-/* Bounds: memos kept (rounded up to a power of two), bytes of answers they may pin, asks at once. */
-struct opening *opening_new(uint32_t memos, size_t bytes, uint32_t asks);
+/* Bounds: memos kept (rounded up to a power of two), bytes of answers they may pin, asks at once. Ids
+ * of asks begin at `start`, which is random: core may still acknowledge what a predecessor asked. */
+struct opening *opening_new(uint32_t memos, size_t bytes, uint32_t asks, uint64_t start);
 struct opening *opening_free(struct opening *o); /* takes NULL; returns NULL; asks are dropped */
 
 /* The memo for this client and answer, or NULL. Good until the next call that is not const. */

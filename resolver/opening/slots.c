@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int slots_init(struct slots *s, uint32_t size) {
+int slots_init(struct slots *s, uint32_t size, uint64_t start) {
     struct slot *slots = calloc(size, sizeof *slots);
     if (!slots)
         return -ENOMEM;
+    start = start >> 1 & ~(uint64_t)(size - 1); /* room to count for ever without a wrap to 0 */
     for (uint32_t i = 0; i < size; i++) {
-        slots[i].id = i; /* becomes i + size at the first take, so that no number is 0 */
+        slots[i].id = start + i; /* `size` is added at the first take, so that no number is 0 */
         slots[i].next_free = i + 1;
     }
     *s = (struct slots){.slots = slots, .size = size};

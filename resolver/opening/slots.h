@@ -11,8 +11,10 @@ struct slots {
     uint32_t size, used, free;
 };
 
-/* Room for `size` items at once; size is a power of two. 0 or -ENOMEM. */
-int slots_init(struct slots *s, uint32_t size);
+/* Room for `size` items at once; size is a power of two. `start` is where counting begins. Numbers that
+ * leave the process need a random one: replies to what a killed predecessor asked are still read. 0 or
+ * -ENOMEM. */
+int slots_init(struct slots *s, uint32_t size, uint64_t start);
 /* The item's number, never 0; 0 when all slots are taken. */
 uint64_t slots_take(struct slots *s, void *item);
 /* The item with this number, or NULL. */

@@ -55,6 +55,27 @@ def test_c49_kill_supervisor(fresh):
     kill_under_load(fresh(), "supervisor")
 
 
+def test_c48_acknowledgement_for_a_dead_resolver(fresh):
+    """Core answers late what a killed resolver asked: its successor must not take that for its own ask,
+    which core will refuse (more addresses than the client may have)."""
+    lab = fresh(change=lambda t: t.replace("openings_per_client: 20000", "openings_per_client: 1"))
+    core, resolver = lab.pid("core"), lab.pid("resolver")
+    os.kill(core, signal.SIGSTOP)
+    try:
+        first = agent_start(lab, "agent1", "ask", G4, "api.search.example", "A")
+        time.sleep(0.4)
+        os.kill(resolver, signal.SIGKILL)
+        eventually(lambda: lab.pid("resolver") not in (None, resolver), "a successor")
+        second = agent_start(lab, "agent1", "ask", G4, "many.pkg.example", "A", "tcp")
+        time.sleep(0.4)
+    finally:
+        os.kill(core, signal.SIGCONT)
+    r = agent_result(second)
+    first.kill()
+    check(lab.openings(), "core never saw the first ask")
+    check(r["rcode"] == 2 and not r["addresses"], f"told without an opening: {r}")
+
+
 def test_sigterm_leaves_it_closed(fresh):
     lab = fresh()
     agent(lab, "agent1", "ask", G4, "api.search.example", "A")

@@ -64,9 +64,7 @@ void world_restart(struct world *w) {
     w->flow = flow_free(w->flow);
     for (unsigned i = 0; i < w->ask_count; i++)
         w->asks[i].over = true;
-    for (unsigned i = 0; i < w->open_count; i++)
-        w->opens[i].answered = true;
-    w->flow = new_flow(w);
+    w->flow = new_flow(w); /* what the predecessor asked core is in the channel still */
 }
 
 /* ---- what the engine wants -------------------------------------------------------------------- */

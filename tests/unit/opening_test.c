@@ -59,7 +59,7 @@ static int acknowledge(struct opening *o, struct asking *a, uint64_t epoch, unsi
 
 /* Four places in all, so that everything meets in the same ones. */
 START_TEST(memo_is_for_one_client_answer_and_policy) {
-    struct opening *o = opening_new(4, 1 << 20, 4);
+    struct opening *o = opening_new(4, 1 << 20, 4, 1);
     struct vetted *v = vetted_of("api.example.com", 1), *other = vetted_of("api.example.com", 1);
     const struct opened *opened = NULL;
     struct addr c0 = client_number(0), c1 = client_number(1);
@@ -80,7 +80,7 @@ START_TEST(memo_is_for_one_client_answer_and_policy) {
 END_TEST
 
 START_TEST(ttl_rounds_down_and_leaves_the_grace) {
-    struct opening *o = opening_new(4, 1 << 20, 4);
+    struct opening *o = opening_new(4, 1 << 20, 4, 1);
     struct vetted *v = vetted_of("api.example.com", 1);
     const struct opened *opened = NULL;
     ck_assert_int_eq(acknowledge(o, ask(o, 0, v, 7), 1, 75, &opened), 0);
@@ -96,7 +96,7 @@ START_TEST(ttl_rounds_down_and_leaves_the_grace) {
 END_TEST
 
 START_TEST(refusals_and_other_epochs_open_nothing) {
-    struct opening *o = opening_new(4, 1 << 20, 4);
+    struct opening *o = opening_new(4, 1 << 20, 4, 1);
     struct vetted *v = vetted_of("api.example.com", 1);
     struct addr c = client_number(0);
     const struct opened *opened = NULL;
@@ -125,7 +125,7 @@ START_TEST(refusals_and_other_epochs_open_nothing) {
 END_TEST
 
 START_TEST(asks_are_found_and_bounded) {
-    struct opening *o = opening_new(4, 1 << 20, 4);
+    struct opening *o = opening_new(4, 1 << 20, 4, 1);
     struct vetted *v = vetted_of("api.example.com", 1);
     struct addr c0 = client_number(0), c1 = client_number(1), c9 = client_number(9);
     struct name name = name_of("api.example.com");
@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(message_is_what_core_takes) {
     static struct proto_message m;
-    struct opening *o = opening_new(4, 1 << 20, 4);
+    struct opening *o = opening_new(4, 1 << 20, 4, 1);
     struct vetted *v = vetted_of("api.example.com", 9);
     struct asking *a = ask(o, 0, v, 7);
     opening_message(a, &m);
@@ -168,7 +168,7 @@ END_TEST
 
 /* Memos pin answers: neither their number nor their bytes grow without end. */
 START_TEST(memos_are_bounded) {
-    struct opening *o = opening_new(64, 4096, 4);
+    struct opening *o = opening_new(64, 4096, 4, 1);
     const struct opened *opened = NULL;
     struct vetted *probe = vetted_of("api.example.com", 0);
     size_t each = vetted_bytes(probe);
@@ -189,7 +189,7 @@ END_TEST
 START_TEST(slots_never_take_one_for_another) {
     struct slots s;
     int items[4];
-    ck_assert_int_eq(slots_init(&s, 4), 0);
+    ck_assert_int_eq(slots_init(&s, 4, 0), 0);
     uint64_t ids[4];
     for (int i = 0; i < 4; i++) {
         ids[i] = slots_take(&s, &items[i]);
@@ -211,6 +211,27 @@ START_TEST(slots_never_take_one_for_another) {
 }
 END_TEST
 
+/* The largest start of all still leaves numbers that are not 0 and that are found again. */
+START_TEST(slots_begin_where_they_are_told) {
+    static const uint64_t starts[] = {0, 7, UINT64_C(1) << 40, UINT64_MAX};
+    uint64_t first[4];
+    for (int k = 0; k < 4; k++) {
+        struct slots s;
+        int items[5];
+        ck_assert_int_eq(slots_init(&s, 4, starts[k]), 0);
+        for (int i = 0; i < 5; i++) { /* more than there are places: one is used twice */
+            uint64_t id = slots_take(&s, &items[i]);
+            ck_assert_uint_ne(id, 0);
+            ck_assert_ptr_eq(slots_find(&s, id), &items[i]);
+            if (i == 0) first[k] = id;
+            if (i == 2) slots_release(&s, id);
+        }
+        slots_destroy(&s);
+        for (int j = 0; j < k - 1; j++) ck_assert_uint_ne(first[j], first[k]);
+    }
+}
+END_TEST
+
 int main(void) {
     struct load_source source = {.config = "tests/scenario/base/gateway.yaml",
                                  .public_suffix_list = "conf/public_suffix_list.dat"};
@@ -226,6 +247,7 @@ int main(void) {
     tcase_add_test(all, message_is_what_core_takes);
     tcase_add_test(all, memos_are_bounded);
     tcase_add_test(all, slots_never_take_one_for_another);
+    tcase_add_test(all, slots_begin_where_they_are_told);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
