@@ -191,7 +191,7 @@ def crafted(kind, src, dst):
     bodies = {
         "udp": lambda: make(17, src, dst, udp(src, dst, 5000)),
         "syn": lambda: make(6, src, dst, tcp(src, dst, 5000)),
-        "ack443": lambda: make(6, src, dst, tcp(src, dst, 443, 0x10)),
+        "ack443": lambda: make(6, src, dst, tcp(src, dst, 443, 0x10, sport=40001)),  # part of no flow
         "syn443": lambda: make(6, src, dst, tcp(src, dst, 443)),
         "gre": lambda: make(47, src, dst, b"\0\0\x08\0" + b"x" * 20),
         "esp": lambda: make(50, src, dst, b"\0\0\0\1\0\0\0\1" + b"x" * 24),
