@@ -1,11 +1,21 @@
 /* image.c: policy images from descriptors that the supervisor hands over. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "gateway/core/core.h"
+
+/* Records name the policy by its digest, so it must be that of these bytes. */
+static int check_digest(const struct core_image *i) {
+    uint8_t digest[POLICY_DIGEST_SIZE];
+    const uint8_t *rest = (const uint8_t *)i->map + POLICY_DIGEST_SIZE;
+    crypto_generichash(digest, sizeof digest, rest, i->size - POLICY_DIGEST_SIZE, NULL, 0);
+    return memcmp(digest, policy_digest(&i->policy), sizeof digest) == 0 ? 0 : -EBADMSG;
+}
 
 int core_image_open(struct core_image *ret, int fd) {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -19,6 +29,7 @@ int core_image_open(struct core_image *ret, int fd) {
     i.map = mmap(NULL, i.size, PROT_READ, MAP_SHARED, fd, 0);
     if (i.map == MAP_FAILED) return -errno;
     int r = policy_open(&i.policy, i.map, i.size);
+    if (r == 0) r = check_digest(&i);
     if (r < 0) {
         munmap(i.map, i.size);
         return r;
