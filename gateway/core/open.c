@@ -93,7 +93,7 @@ static int list_openings(struct core *c, struct request *q, const struct judging
     for (unsigned i = 0; i < j->item_count; i++) {
         const struct addr *remote = &j->items[i].remote;
         unsigned ports = grant_ports(p, &j->decision, remote, g->ports);
-        if (ports == 0) return -REASON_REBINDING;
+        if (ports == 0 || uplink_is_own(c->uplink, remote)) return -REASON_REBINDING;
         if (q->count - begun + ports > limit) return -REASON_CLIENT_CAP;
         if (q->first + q->count + ports > ELEMENTS_CHANGES_MAX) return -ENOSPC;
         for (unsigned k = 0; k < ports; k++) {

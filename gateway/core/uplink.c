@@ -1,4 +1,4 @@
-/* uplink.c: rtnetlink notices and the question whether IPv6 leads out. */
+/* uplink.c: rtnetlink notices, the gateway's own addresses, and the question whether IPv6 leads out. */
 #include "gateway/core/uplink.h"
 
 #include <errno.h>
@@ -16,15 +16,78 @@
 #define GROUPS (RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | \
                 RTMGRP_IPV6_ROUTE)
 
+struct own { /* addresses of all interfaces */
+    struct addr *addrs;
+    size_t used, size;
+};
+
 struct uplink {
     struct netlink events, queries;
+    struct own own;
 };
+
+/* ---- own addresses ----------------------------------------------------------------------- */
+
+static int own_take(void *ctx, const struct nlmsghdr *m) {
+    struct own *o = ctx;
+    const struct ifaddrmsg *head = mnl_nlmsg_get_payload(m);
+    const struct nlattr *a, *address = NULL;
+    mnl_attr_for_each(a, m, sizeof *head) {
+        uint16_t type = mnl_attr_get_type(a);
+        /* On point-to-point links IFA_ADDRESS is the peer's, IFA_LOCAL ours. */
+        if (type == IFA_LOCAL || (type == IFA_ADDRESS && !address)) address = a;
+    }
+    uint16_t length = address ? mnl_attr_get_payload_len(address) : 0;
+    if (length != (head->ifa_family == AF_INET ? 4 : 16)) return 0;
+    if (o->used == o->size) {
+        size_t grown = o->size ? o->size * 2 : 32;
+        void *moved = realloc(o->addrs, grown * sizeof *o->addrs);
+        if (!moved) return -ENOMEM;
+        o->addrs = moved;
+        o->size = grown;
+    }
+    const uint8_t *bytes = mnl_attr_get_payload(address);
+    o->addrs[o->used++] = length == 4 ? addr_from4(bytes) : addr_from6(bytes);
+    return 0;
+}
+
+/* What was known stays when the kernel cannot be asked. */
+static int own_read(struct uplink *u) {
+    struct own fresh = {0};
+    int error = -EINTR;
+    for (unsigned try = 0; try < QUERY_TRIES && error == -EINTR; try++) {
+        uint64_t space[16];
+        struct nlmsghdr *m = mnl_nlmsg_put_header(space);
+        struct ifaddrmsg *head = mnl_nlmsg_put_extra_header(m, sizeof *head);
+        m->nlmsg_type = RTM_GETADDR;
+        m->nlmsg_flags = NLM_F_DUMP;
+        head->ifa_family = AF_UNSPEC;
+        fresh.used = 0;
+        error = netlink_query(&u->queries, m, own_take, &fresh);
+    }
+    if (error < 0) {
+        free(fresh.addrs);
+        return error;
+    }
+    free(u->own.addrs);
+    u->own = fresh;
+    return 0;
+}
+
+bool uplink_is_own(const struct uplink *u, const struct addr *a) {
+    for (size_t i = 0; i < u->own.used; i++)
+        if (addr_equal(&u->own.addrs[i], a)) return true;
+    return false;
+}
+
+/* ---- life and notices -------------------------------------------------------------------- */
 
 int uplink_open(struct uplink **ret) {
     struct uplink *u = calloc(1, sizeof *u);
     if (!u) return -ENOMEM;
     int error = netlink_open(&u->events, NETLINK_ROUTE, GROUPS, 1 << 20);
     if (error == 0) error = netlink_open(&u->queries, NETLINK_ROUTE, 0, 1 << 20);
+    if (error == 0) error = own_read(u);
     if (error < 0) {
         uplink_close(u);
         return error;
@@ -37,6 +100,7 @@ struct uplink *uplink_close(struct uplink *u) {
     if (!u) return NULL;
     netlink_close(&u->events);
     netlink_close(&u->queries);
+    free(u->own.addrs);
     free(u);
     return NULL;
 }
@@ -51,9 +115,10 @@ static int notice_take(void *ctx, const struct nlmsghdr *m) {
 
 int uplink_drain(struct uplink *u) {
     int count = netlink_events(&u->events, EVENTS_AT_ONCE, notice_take, NULL);
-    if (count == -ENOBUFS) return 1;
-    if (count < 0) return count;
-    return count > 0 ? 1 : 0;
+    if (count < 0 && count != -ENOBUFS) return count;
+    if (count == 0) return 0;
+    int error = own_read(u);
+    return error < 0 ? error : 1;
 }
 
 /* ---- IPv6 -------------------------------------------------------------------------------- */

@@ -85,6 +85,27 @@ START_TEST(opening_ends) {
 }
 END_TEST
 
+/* c34: no address of the gateway itself, public as it may be, from the moment it has it. */
+START_TEST(own_addresses) {
+    struct rig r;
+    rig_start(&r, "");
+    OPENS(&r, AGENT, API, 60, C4);
+    OPENS(&r, AGENT6B, API, 60, B6);
+    RUN("ip", "addr", "add", C4 "/32", "dev", "tgu0");
+    RUN("ip", "addr", "add", B6 "/64", "dev", "lo", "nodad");
+    core_uplink(&r.core);
+    REFUSES(&r, REASON_REBINDING, AGENT, API, 60, C4);
+    REFUSES(&r, REASON_REBINDING, AGENT, API, 60, A4, C4);
+    REFUSES(&r, REASON_REBINDING, AGENT6B, API, 60, A6, B6);
+    NOT_IN_KERNEL(&r, AGENT, A4, IPPROTO_TCP, 443);
+    NOT_IN_KERNEL(&r, AGENT6B, A6, IPPROTO_TCP, 443);
+    RUN("ip", "addr", "del", C4 "/32", "dev", "tgu0");
+    core_uplink(&r.core);
+    OPENS(&r, AGENT, API, 60, A4, C4);
+    rig_end(&r);
+}
+END_TEST
+
 /* Whatever the resolver asks for, nothing beyond policy gets in, and nothing of a refused request. */
 START_TEST(not_covered) {
     struct rig r;
@@ -416,8 +437,8 @@ END_TEST
 int main(void) {
     const struct lab_test tests[] = {
         TEST(opening_reaches_the_kernel), TEST(refresh_extends), TEST(opening_ends),
-        TEST(not_covered), TEST(union_of_ports), TEST(other_family), TEST(client_limit),
-        TEST(name_limit), TEST(map_is_full), TEST(requests_share_a_transaction),
+        TEST(own_addresses), TEST(not_covered), TEST(union_of_ports), TEST(other_family),
+        TEST(client_limit), TEST(name_limit), TEST(map_is_full), TEST(requests_share_a_transaction),
         TEST(table_is_deleted), TEST(repair_that_fails_closes),
         TEST(drift_is_repaired), TEST(barrier_is_guarded),
     };
