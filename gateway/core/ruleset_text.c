@@ -196,11 +196,15 @@ static void put_prerouting(struct buf *b, const struct policy *p) {
                     "goto deny-spoofed\n}\n");
 }
 
-/* Queries to an address of the gateway are answered from it as they are; others are turned to it. */
+/* Queries to an address of the gateway are answered from it as they are; others are turned to it, also
+ * those to where no route leads: for IPv6, but not for IPv4, such an address has another type. */
 static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
-    buf_put_text(b, "chain dstnat {\ntype nat hook prerouting priority -100; policy accept;\n");
-    put_for_agents(b, g, "udp dport 53 fib daddr type unicast redirect to :53");
-    put_for_agents(b, g, "tcp dport 53 fib daddr type unicast redirect to :53");
+    buf_put_text(b, "chain to-resolver {\nfib daddr type local accept\nfib daddr type anycast accept\n"
+                    "fib daddr type broadcast accept\nfib daddr type multicast accept\n"
+                    "redirect\n}\n"
+                    "chain dstnat {\ntype nat hook prerouting priority -100; policy accept;\n");
+    put_for_agents(b, g, "udp dport 53 goto to-resolver");
+    put_for_agents(b, g, "tcp dport 53 goto to-resolver");
     buf_put_text(b, "}\n");
 }
 
@@ -275,11 +279,14 @@ static void put_upstreams(struct buf *b, const struct ruleset_config *c) {
 static void put_output(struct buf *b, const struct ruleset_config *c) {
     const struct policy_gateway *g = policy_gateway(c->policy);
     buf_put_text(b, "chain output {\ntype filter hook output priority 0; policy drop;\n"
-                    "oifname \"lo\" accept\n"
-                    "ct state established,related accept\n"
+                    "ct state established,related accept\n");
+    put_upstreams(b, c);
+    /* Answers to agents are in flows that these began. It has no business with services of the gateway
+     * itself either, which may trust whoever comes by loopback. */
+    if (c->resolver != 0) buf_format(b, "meta skuid %u drop\n", (unsigned)c->resolver);
+    buf_put_text(b, "oifname \"lo\" accept\n"
                     "icmpv6 type { 1, 2, 3, 4, 131, 132, 133, 135, 136, 143 } accept\n"
                     "icmp type { 3, 11, 12 } accept\n");
-    put_upstreams(b, c);
     put_outwards(b, g, "udp sport 68 udp dport 67 accept");
     put_outwards(b, g, "udp sport 546 udp dport 547 accept");
     /* The resolver may run as root in a lab: then root's freedom must not be the resolver's. */

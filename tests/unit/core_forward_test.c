@@ -410,6 +410,25 @@ START_TEST(gateway_services) {
 }
 END_TEST
 
+/* c36: also while there is no way to the resolver that the agent meant. */
+START_TEST(queries_without_a_route) {
+    struct lab l;
+    lab_start(&l);
+    RUN("ip", "route", "del", "default");
+    RUN("ip", "-6", "route", "del", "default");
+    for EACH(f) {
+        bool four = f == families;
+        int dns = bound_socket(four ? AF_INET : AF_INET6, SOCK_DGRAM, four ? "0.0.0.0" : "::", 53);
+        ck_assert(arrives(l.agent, dns, packet_udp(f->agent, f->remote, 4000, 53)));
+        ck_assert(arrives(l.agent, dns, packet_udp(f->agent, f->gateway, 4001, 53)));
+        ck_assert(!arrives(l.agent, dns, packet_udp(f->agent, four ? "224.0.0.251" : "ff02::fb", 4002,
+                                                    53)));
+        close(dns);
+    }
+    lab_stop(&l);
+}
+END_TEST
+
 /* Whether a datagram of a process with this uid leaves by the uplink. */
 static bool leaves(struct lab *l, uid_t uid, const char *remote, uint16_t port) {
     struct addr a = lab_addr(remote);
@@ -436,9 +455,39 @@ static bool leaves(struct lab *l, uid_t uid, const char *remote, uint16_t port) 
     return false;
 }
 
+/* Whether a datagram of a process with this uid reaches a service of the gateway itself. */
+static bool reaches_own(uid_t uid, const char *address) {
+    struct addr a = lab_addr(address);
+    int service = bound_socket(a.family == 4 ? AF_INET : AF_INET6, SOCK_DGRAM, address, 4000);
+    struct pollfd ready = {.fd = service, .events = POLLIN};
+    struct sockaddr_storage name;
+    socklen_t size = addr_to_sockaddr(&a, 4000, &name);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (setgroups(0, NULL) != 0 || setresgid(uid, uid, uid) != 0 ||
+            setresuid(uid, uid, uid) != 0)
+            _exit(2);
+        int fd = socket(a.family == 4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        _exit(sendto(fd, "x", 1, 0, (struct sockaddr *)&name, size) == 1 ? 0 : 1);
+    }
+    bool reached = poll(&ready, 1, SHORT_WAIT) == 1;
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) != 2);
+    close(service);
+    return reached;
+}
+
 START_TEST(output_by_uid) {
     struct lab l;
     lab_start(&l);
+    static const char *const own[] = {"127.0.0.1", "::1", GATEWAY4, GATEWAY6, "198.51.100.1"};
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+        ck_assert(!reaches_own(RESOLVER_UID, own[i]));
+        ck_assert(reaches_own(RESOLVER_UID + 1, own[i]));
+        ck_assert(reaches_own(0, own[i]));
+    }
     ck_assert(leaves(&l, RESOLVER_UID, "198.51.100.53", 53));
     ck_assert(!leaves(&l, RESOLVER_UID, "198.51.100.53", 54));
     ck_assert(!leaves(&l, RESOLVER_UID, "198.51.100.54", 53));
@@ -478,7 +527,7 @@ int main(void) {
         TEST(opening_is_exact), TEST(flow_outlives_opening), TEST(established_without_mark),
         TEST(spoofing), TEST(agents_are_apart), TEST(other_protocols), TEST(icmp_errors),
         TEST(fragments), TEST(extension_headers), TEST(encrypted_dns), TEST(refusals),
-        TEST(static_intervals), TEST(gateway_services), TEST(output_by_uid), TEST(masquerade),
+        TEST(static_intervals), TEST(gateway_services), TEST(queries_without_a_route), TEST(output_by_uid), TEST(masquerade),
     };
     return lab_main("core_forward", tests, sizeof tests / sizeof *tests);
 }
