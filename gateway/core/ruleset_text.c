@@ -196,10 +196,11 @@ static void put_prerouting(struct buf *b, const struct policy *p) {
                     "goto deny-spoofed\n}\n");
 }
 
-/* Queries to an address of the gateway are answered from it as they are; others are turned to it, also
- * those to where no route leads: for IPv6, but not for IPv4, such an address has another type. */
+/* Queries to an address of the gateway are answered from it as they are; others are turned to it,
+ * also those to where no route leads: for IPv6, but not for IPv4, that is another type. */
 static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
-    buf_put_text(b, "chain to-resolver {\nfib daddr type local accept\nfib daddr type anycast accept\n"
+    buf_put_text(b, "chain to-resolver {\n"
+                    "fib daddr type local accept\nfib daddr type anycast accept\n"
                     "fib daddr type broadcast accept\nfib daddr type multicast accept\n"
                     "redirect\n}\n"
                     "chain dstnat {\ntype nat hook prerouting priority -100; policy accept;\n");
@@ -281,8 +282,8 @@ static void put_output(struct buf *b, const struct ruleset_config *c) {
     buf_put_text(b, "chain output {\ntype filter hook output priority 0; policy drop;\n"
                     "ct state established,related accept\n");
     put_upstreams(b, c);
-    /* Answers to agents are in flows that these began. It has no business with services of the gateway
-     * itself either, which may trust whoever comes by loopback. */
+    /* Answers to agents are in flows that these began. It has no business with services of the
+     * gateway itself either, which may trust whoever comes by loopback. */
     if (c->resolver != 0) buf_format(b, "meta skuid %u drop\n", (unsigned)c->resolver);
     buf_put_text(b, "oifname \"lo\" accept\n"
                     "icmpv6 type { 1, 2, 3, 4, 131, 132, 133, 135, 136, 143 } accept\n"

@@ -1,4 +1,4 @@
-/* uplink.c: rtnetlink notices, the gateway's own addresses, and the question whether IPv6 leads out. */
+/* uplink.c: rtnetlink notices, the gateway's own addresses, and whether IPv6 leads out. */
 #include "gateway/core/uplink.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* uplink.h: whether the uplink has IPv6, which addresses are the gateway's own, and notice of changes of
- * links, addresses and routes. */
+/* uplink.h: whether the uplink has IPv6, which addresses are the gateway's own, and notice of
+ * changes of links, addresses and routes. */
 #ifndef GATEWAY_CORE_UPLINK_H
 #define GATEWAY_CORE_UPLINK_H
 
