@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,22 @@ static int start_kernel(struct core *c) {
     return 0;
 }
 
+static void tell_if_absent(const char *interface) {
+    char name[POLICY_IFNAME_MAX + 32], value[SYSCTL_VALUE_MAX];
+    if (!interface[0]) return;
+    snprintf(name, sizeof name, "ipv4/conf/%s/forwarding", interface);
+    if (sysctl_get(name, value) == -ENOENT)
+        log_warn("there is no interface %s: nothing passes by it until there is one (see ip link)",
+                 interface);
+}
+
+void core_tell_absent(const struct core *c) {
+    const struct policy_gateway *g = core_gateway(c);
+    for (uint32_t i = 0; i < g->agent_interfaces; i++) tell_if_absent(g->agents[i].interface);
+    tell_if_absent(g->uplink);
+    tell_if_absent(g->management);
+}
+
 int core_start(struct core *c) {
     int r = start_kernel(c);
     if (r < 0) {
@@ -145,6 +162,7 @@ int core_start(struct core *c) {
     }
     c->second = core_now(c);
     c->ready = true;
+    core_tell_absent(c);
     core_uplink(c);
     core_owe(c, OWE_STATE);
     struct msg_ready *m = proto_begin(&c->out, PROTO_READY, 0);

@@ -132,6 +132,7 @@ void core_close(struct core *c); /* the kernel keeps everything */
 int core_start(struct core *c);
 void core_tick(struct core *c); /* every CORE_TICK */
 void core_uplink(struct core *c); /* uplink_fd() is readable */
+void core_tell_absent(const struct core *c); /* warns of interfaces that do not exist */
 
 static inline usec_t core_now(const struct core *c) { return clock_now(c->config.clock); }
 static inline const struct policy_gateway *core_gateway(const struct core *c) {

@@ -156,6 +156,7 @@ static void apply(struct core *c, struct core_image *image, struct loaded *l) {
     save_marks(c);
     int r = sysctl_prepare(&c->image.policy, &name);
     if (r < 0) log_warn("kernel switch %s could not be set: errno %d", name ? name : "", -r);
+    core_tell_absent(c);
     c->counts.policy_loads++;
     c->counts.openings_revoked += l->openings_revoked;
     c->counts.flows_revoked += l->flows_revoked;
