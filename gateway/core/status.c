@@ -5,7 +5,6 @@
 #include "gateway/core/core.h"
 
 #define LOOK_MAX 131072u /* places of the ledger looked at for one page */
-#define IN_STATICS (UINT64_C(1) << 63) /* cursors above are in the policy's address endpoints */
 
 void status_ask(struct core *c) {
     const struct msg_ask *ask = proto_body(&c->in);
@@ -64,46 +63,11 @@ static unsigned list_claims(const struct core *c, const struct msg_ask *ask, uin
     return count;
 }
 
-/* An address endpoint opens for whole prefixes. It is shown once for each prefix, with the first
- * address of each, or with the very addresses that were asked for. */
-static bool tell_static(const struct core *c, const struct msg_ask *ask, uint32_t index,
-                        struct msg_opening *ret) {
-    const struct policy_static *s = policy_static(&c->image.policy, index);
-    bool client = ask->client.family != 0, remote = ask->remote.family != 0;
-    if (client && !prefix_contains(&s->source, &ask->client)) return false;
-    if (remote && !prefix_contains(&s->remote, &ask->remote)) return false;
-    *ret = (struct msg_opening){.client = client ? ask->client : s->source.addr,
-                                .remote = remote ? ask->remote : s->remote.addr,
-                                .port = s->port_first, .protocol = s->protocol,
-                                .agent = s->agent, .endpoint = s->endpoint};
-    ret->mark = marks_of(c->marks, &c->image.policy, s->agent, s->endpoint);
-    return true;
-}
-
-static unsigned list_statics(const struct core *c, const struct msg_ask *ask, uint64_t *cursor,
-                             struct msg_opening *items, unsigned limit) {
-    uint32_t total = policy_static_count(&c->image.policy);
-    uint64_t at = *cursor & ~IN_STATICS;
-    unsigned count = 0;
-    for (uint32_t looked = 0; at < total && count < limit && looked < LOOK_MAX; at++, looked++)
-        count += tell_static(c, ask, (uint32_t)at, &items[count]);
-    *cursor = at < total ? IN_STATICS | at : 0;
-    return count;
-}
-
 void status_openings(struct core *c) {
     const struct msg_ask *ask = proto_body(&c->in);
     struct msg_opening items[PROTO_PAGE_MAX];
     uint64_t cursor = ask->cursor;
-    unsigned count = 0;
-    if (!(cursor & IN_STATICS)) {
-        count = list_claims(c, ask, &cursor, items, ask->limit);
-        if (cursor == 0) cursor = IN_STATICS;
-    } else {
-        count = list_statics(c, ask, &cursor, items, ask->limit);
-    }
-    if (cursor == IN_STATICS && count < ask->limit)
-        count += list_statics(c, ask, &cursor, items + count, ask->limit - count);
+    unsigned count = list_claims(c, ask, &cursor, items, ask->limit);
     struct msg_openings *m = proto_begin(&c->out, PROTO_OPENINGS, count);
     m->id = ask->id;
     m->cursor = cursor;

@@ -294,9 +294,9 @@ struct msg_opening {
     uint8_t protocol, zero;
     uint32_t mark;
     uint32_t agent, endpoint; /* of the image in force, POLICY_NONE if gone */
-    uint32_t remaining;       /* seconds; 0: static, until policy changes */
+    uint32_t remaining;       /* seconds */
     uint32_t zero2;
-    struct name name; /* length 0: address endpoint */
+    struct name name; /* length 0: not known */
 };
 
 struct msg_openings {
