@@ -3,39 +3,6 @@
 
 #include <string.h>
 
-/* ---- clients ------------------------------------------------------------------------------- */
-
-static void addr_add(struct addr *a, unsigned n) {
-    for (int i = a->family == 4 ? 3 : 15; n > 0 && i >= 0; i--) {
-        n += a->bytes[i];
-        a->bytes[i] = (uint8_t)n;
-        n >>= 8;
-    }
-}
-
-unsigned grant_clients(const struct policy *p, uint32_t agent, const struct addr *client,
-                       uint8_t family, struct addr ret[GRANT_CLIENTS_MAX]) {
-    if (client->family == family) {
-        ret[0] = *client;
-        return 1;
-    }
-    const struct policy_agent *a = policy_agent(p, agent);
-    unsigned count = 0;
-    for (uint32_t i = 0; i < a->source_count; i++) {
-        const struct prefix *source = policy_source(p, a->source_first + i);
-        if (source->addr.family != family) continue;
-        unsigned free_bits = (family == 4 ? 32u : 128u) - source->bits;
-        if (free_bits > 4 || count + (1u << free_bits) > GRANT_CLIENTS_MAX) return 0;
-        for (unsigned n = 0; n < 1u << free_bits; n++) {
-            struct addr one = source->addr;
-            addr_add(&one, n);
-            /* Sources may nest: the longer prefix may be another agent's. */
-            if (policy_agent_of(p, &one) == agent) ret[count++] = one;
-        }
-    }
-    return count;
-}
-
 /* ---- ports --------------------------------------------------------------------------------- */
 
 static bool listed(const struct grant_port *ports, unsigned count, uint8_t protocol,

@@ -9,15 +9,7 @@
 #include "gateway/core/ledger.h"
 #include "gateway/core/marks.h"
 
-#define GRANT_CLIENTS_MAX 16
 #define GRANT_PORTS_MAX (POLICY_MATCH_MAX * POLICY_PORTS_MAX)
-
-/* The source addresses for which the client's request opens. Of its own family: itself. Of the other
- * one (a dual-stack host asks for AAAA over IPv4): all addresses the agent may send from, if these
- * are few; which of them the asking host has is not to be known. 0: none, or more than
- * GRANT_CLIENTS_MAX. */
-unsigned grant_clients(const struct policy *p, uint32_t agent, const struct addr *client,
-                       uint8_t family, struct addr ret[GRANT_CLIENTS_MAX]);
 
 struct grant_port {
     uint32_t endpoint; /* the first of the decision that has it */

@@ -28,7 +28,7 @@ struct opening {
 struct request {
     uint64_t id;
     struct name_ref *name;
-    struct addr clients[GRANT_CLIENTS_MAX];
+    struct addr clients[POLICY_CLIENTS_MAX];
     unsigned client_count;
     uint32_t first, count, added; /* openings: added ones, then removed ones */
     uint32_t fresh;               /* claims that were not there before */
@@ -325,8 +325,8 @@ static int join(struct core *c, struct request *q, const struct judging *j) {
 static uint32_t take(struct core *c, struct request *q, struct judging *j) {
     uint32_t reason = judge_policy(c, j);
     if (reason != REASON_ALLOWED) return reason;
-    q->client_count = grant_clients(&c->image.policy, j->decision.agent, &j->m->client,
-                                    j->items[0].remote.family, q->clients);
+    q->client_count = policy_clients(&c->image.policy, j->decision.agent, &j->m->client,
+                                     j->items[0].remote.family, q->clients);
     if (q->client_count == 0) return REASON_NO_FAMILY;
     q->name = names_get(c->names, &j->m->name);
     if (!q->name) return REASON_OPEN_FAILED;

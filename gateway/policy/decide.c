@@ -211,6 +211,35 @@ uint32_t policy_agent_of(const struct policy *p, const struct addr *client) {
     return at_or_below(key.high, key.low, c->last_high, c->last_low) ? c->agent : POLICY_NONE;
 }
 
+static void addr_add(struct addr *a, unsigned n) {
+    for (int i = a->family == 4 ? 3 : 15; n > 0 && i >= 0; i--) {
+        n += a->bytes[i];
+        a->bytes[i] = (uint8_t)n;
+        n >>= 8;
+    }
+}
+
+unsigned policy_clients(const struct policy *p, uint32_t agent, const struct addr *client,
+                        uint8_t family, struct addr ret[POLICY_CLIENTS_MAX]) {
+    if (client->family == family) {
+        ret[0] = *client;
+        return 1;
+    }
+    const struct policy_agent *a = policy_agent(p, agent);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < a->source_count; i++) {
+        const struct prefix *source = policy_source(p, a->source_first + i);
+        if (source->addr.family != family) continue;
+        unsigned free_bits = (family == 4 ? 32u : 128u) - source->bits;
+        if (free_bits > 4 || count + (1u << free_bits) > POLICY_CLIENTS_MAX) return 0;
+        for (unsigned n = 0; n < 1u << free_bits; n++, count++) {
+            ret[count] = source->addr;
+            addr_add(&ret[count], n);
+        }
+    }
+    return count;
+}
+
 /* Names by which clients ask whether they may go around the resolver: Firefox for DNS over HTTPS,
  * and iCloud Private Relay. Wire format. */
 static bool is_canary(const struct name *name) {

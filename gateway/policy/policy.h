@@ -25,6 +25,7 @@
 #define POLICY_KEY_SIZE 16
 #define POLICY_NONE UINT32_MAX     /* "no index" */
 #define POLICY_MATCH_MAX 32        /* endpoints one decision can name */
+#define POLICY_CLIENTS_MAX 16      /* addresses for which a question over the other family opens */
 #define POLICY_PORTS_MAX 64        /* ports one endpoint can list; refused at load above */
 #define POLICY_TYPES_MAX 16        /* record types one endpoint can list */
 #define POLICY_INTERFACES_MAX 16   /* agent interfaces */
@@ -179,6 +180,12 @@ uint32_t policy_endpoint_by_key(const struct policy *p, const uint8_t key[POLICY
 uint32_t policy_agent_by_key(const struct policy *p, const uint8_t key[POLICY_KEY_SIZE]);
 /* The agent whose sources hold the address (longest prefix; sources of agents never overlap). */
 uint32_t policy_agent_of(const struct policy *p, const struct addr *client);
+/* The source addresses for which the client's request opens addresses of this family. Of its own
+ * family: itself. Of the other one (a dual-stack host asks for AAAA over IPv4): all addresses the
+ * agent may send from, if these are few; which of them the asking host has is not to be known.
+ * 0: none, or more than POLICY_CLIENTS_MAX. */
+unsigned policy_clients(const struct policy *p, uint32_t agent, const struct addr *client,
+                        uint8_t family, struct addr ret[POLICY_CLIENTS_MAX]);
 /* Whether the pattern matches the name. */
 bool policy_pattern_matches(const struct policy_pattern *pattern, const struct name *name);
 

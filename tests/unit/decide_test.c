@@ -249,6 +249,24 @@ START_TEST(reach) {
 }
 END_TEST
 
+/* Of the other family, all the agent's addresses if they are few; none when they are many. */
+START_TEST(clients) {
+    struct addr found[POLICY_CLIENTS_MAX], research, six, builder;
+    ck_assert_int_eq(addr_parse("10.77.1.17", &research), 0);
+    ck_assert_int_eq(addr_parse("fd77:1::1f", &six), 0);
+    ck_assert_int_eq(addr_parse("10.77.1.32", &builder), 0);
+    uint32_t agent = policy_agent_of(&files.policy, &research);
+    ck_assert_uint_eq(policy_clients(&files.policy, agent, &research, 4, found), 1);
+    ck_assert(addr_equal(&found[0], &research));
+    ck_assert_uint_eq(policy_clients(&files.policy, agent, &research, 6, found), 16);
+    ck_assert(addr_equal(&found[15], &six));
+    ck_assert_uint_eq(policy_clients(&files.policy, agent, &six, 4, found), 16);
+    agent = policy_agent_of(&files.policy, &builder);
+    ck_assert_uint_eq(policy_clients(&files.policy, agent, &builder, 6, found), 0);
+    ck_assert_uint_eq(policy_clients(&files.policy, agent, &six, 4, found), 0);
+}
+END_TEST
+
 START_TEST(agent_tools) {
     ck_assert(policy_agent_has(&files.policy, 0, endpoint_at("wide", 6)));
     ck_assert(!policy_agent_has(&files.policy, 1, endpoint_at("wide", 6)));
@@ -490,6 +508,7 @@ int main(void) {
     tcase_add_test(c, decisions);
     tcase_add_test(c, canaries_off);
     tcase_add_test(c, reach);
+    tcase_add_test(c, clients);
     tcase_add_test(c, agent_tools);
     tcase_add_test(c, patterns);
     tcase_add_test(c, like_a_plain_walk);
