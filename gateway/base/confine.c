@@ -117,8 +117,8 @@ int confine_limits(const char *name, unsigned long files) {
 CALLS(common_calls,
       /* descriptors the process holds */
       S(read), S(write), S(readv), S(writev), S(close), S(lseek), S(fcntl), S(fstat), S(recvmsg),
-      S(sendmsg), S(recvmmsg), S(sendmmsg), S(recvfrom), S(sendto), S(shutdown), S(getsockname),
-      S(getpeername), S(getsockopt), S(setsockopt),
+      S(sendmsg), S(recvmmsg), S(sendmmsg), S(recvfrom), S(sendto), S(getsockname), S(getpeername),
+      S(getsockopt), S(setsockopt),
       /* the event loop */
       S(epoll_create1), S(epoll_ctl), S(epoll_wait), S(epoll_pwait), S(epoll_pwait2), S(eventfd2),
       S(pipe2), S(poll), S(ppoll), S(timerfd_create), S(timerfd_settime),

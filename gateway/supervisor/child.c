@@ -155,12 +155,27 @@ static void child_tell(struct supervisor *s, enum process p, int status) {
 }
 
 /* What we sent to a core that is gone means nothing to its successor; and what a child that was
- * ended had queued for core must not be seen again. */
-static void child_drain(int fd) {
+ * ended had queued for core must not be seen again. A pair that was shut down ends with empty reads,
+ * without end. */
+static void child_drain(const struct supervisor *s, enum pair pair) {
     char byte[1];
-    for (;;) {
+    while (!pair_shut(s, pair)) {
         /* Descriptors in a message that is cut off are closed by the kernel. */
-        if (recv(fd, byte, sizeof byte, MSG_DONTWAIT | MSG_TRUNC) < 0 && errno != EINTR) return;
+        ssize_t got = recv(s->pairs[pair][0], byte, sizeof byte, MSG_DONTWAIT | MSG_TRUNC);
+        if (got < 0 && errno != EINTR) return;
+    }
+}
+
+/* A process that shut a pair down before it ended must not leave its successor, and who was at the
+ * other end, without one. The other end belongs to core or (of records) to resolver or recorder. */
+static void child_pairs(struct supervisor *s, enum process p) {
+    for (unsigned pair = 0; pair < PAIR_COUNT; pair++) {
+        enum process ends[] = {PROCESS_CORE, (enum process)pair};
+        if (pair == PAIR_RECORDS) ends[0] = PROCESS_RESOLVER, ends[1] = PROCESS_RECORDER;
+        if ((p != ends[0] && p != ends[1]) || !pair_shut(s, pair)) continue;
+        log_error("tidegate-%s or tidegate-%s shut down their channel; it is made anew",
+                  process_name(ends[0]), process_name(ends[1]));
+        if (pair_open(s, pair) == 0) child_kill(s, ends[p == ends[0]]);
     }
 }
 
@@ -172,8 +187,8 @@ static int child_fail(struct supervisor *s, enum process p, int error) {
 
 int child_start(struct supervisor *s, enum process p) {
     struct child *c = &s->children[p];
-    int fds[FDS_MAX], count = child_gets(s, p, fds);
     char program[32], uids[4][12];
+    int fds[FDS_MAX], count = child_gets(s, p, fds);
     if (count < 0) return child_fail(s, p, count);
     snprintf(program, sizeof program, "tidegate-%s", process_name(p));
     const char *arguments[8] = {program, s->debug ? "debug" : "-"};
@@ -185,7 +200,7 @@ int child_start(struct supervisor *s, enum process p) {
         snprintf(uids[i], sizeof uids[i], "%u", (unsigned)s->users[PROCESS_RESOLVER + i].uid);
         arguments[2 + i] = uids[i];
     }
-    if (p == PROCESS_CORE) child_drain(s->pairs[PAIR_SUPERVISOR][0]);
+    if (p == PROCESS_CORE) child_drain(s, PAIR_SUPERVISOR);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) child_become(s, p, parent, fds, (unsigned)count, arguments);
     int error = pid < 0 ? -errno : 0;
@@ -228,10 +243,11 @@ void child_ended(struct supervisor *s, enum process p, int status) {
     child_log_end(p, c, status, delay);
     if (p == PROCESS_CORE) load_forget(s);
     else child_tell(s, p, status);
-    if (c->discard) child_drain(s->pairs[PAIR_SUPERVISOR + p][0]);
+    if (c->discard) child_drain(s, (enum pair)p);
     c->discard = false;
     c->pid = 0;
     c->due = now + delay;
+    child_pairs(s, p);
 }
 
 void child_kill(struct supervisor *s, enum process p) {

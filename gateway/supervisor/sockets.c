@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -125,21 +126,34 @@ void sockets_remove(const struct supervisor *s) {
     if (control_path(s, &at) == 0) unlink(at.sun_path);
 }
 
+bool pair_shut(const struct supervisor *s, enum pair pair) {
+    struct pollfd ends[] = {{.fd = s->pairs[pair][0], .events = POLLRDHUP},
+                            {.fd = s->pairs[pair][1], .events = POLLRDHUP}};
+    return poll(ends, 2, 0) > 0;
+}
+
+int pair_open(struct supervisor *s, enum pair pair) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0) {
+        log_error("cannot make a socket pair: %s", strerror(errno));
+        return -errno;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        socket_buffer(ends[i], SO_SNDBUF, SO_SNDBUFFORCE);
+        if (s->pairs[pair][i] > 0) close(s->pairs[pair][i]);
+        s->pairs[pair][i] = ends[i];
+    }
+    if (pair == PAIR_SUPERVISOR) s->core = (struct channel){.fd = ends[1]};
+    return 0;
+}
+
 int sockets_open(struct supervisor *s) {
     for (unsigned i = 0; i < DNS_COUNT; i++) {
         s->dns[i] = dns_open(i == DNS_UDP6 || i == DNS_TCP6, i == DNS_TCP4 || i == DNS_TCP6);
         if (s->dns[i] < 0) return s->dns[i];
     }
-    for (unsigned i = 0; i < PAIR_COUNT; i++) {
-        int type = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC;
-        if (socketpair(AF_UNIX, type, 0, s->pairs[i]) < 0) {
-            log_error("cannot make a socket pair: %s", strerror(errno));
-            return -errno;
-        }
-        socket_buffer(s->pairs[i][0], SO_SNDBUF, SO_SNDBUFFORCE);
-        socket_buffer(s->pairs[i][1], SO_SNDBUF, SO_SNDBUFFORCE);
-    }
-    s->core = (struct channel){.fd = s->pairs[PAIR_SUPERVISOR][1]};
+    for (unsigned i = 0; i < PAIR_COUNT; i++)
+        if (pair_open(s, i) < 0) return -EMFILE;
     s->record_state = memfd_make("recorder-state");
     if (s->record_state < 0 || ftruncate(s->record_state, sizeof(struct recorder_state)) < 0 ||
         fcntl(s->record_state, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {

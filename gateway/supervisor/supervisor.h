@@ -91,6 +91,10 @@ bool folders_same(const struct policy *a, const struct policy *b);
 
 /* sockets.c. Log, -errno. */
 int sockets_open(struct supervisor *s);
+/* Whether one of its ends was shut down: both ends stay useless then, whoever has them. */
+bool pair_shut(const struct supervisor *s, enum pair pair);
+/* Makes the pair anew. */
+int pair_open(struct supervisor *s, enum pair pair);
 void sockets_remove(const struct supervisor *s); /* the control socket's file */
 /* A memfd that its receivers may seal; nothing can be executed from it. -errno. */
 int memfd_make(const char *name);

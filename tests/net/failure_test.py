@@ -1,6 +1,8 @@
 """Deny stands through everything; service comes back by itself."""
+import ctypes
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -74,6 +76,35 @@ def test_c48_acknowledgement_for_a_dead_resolver(fresh):
     first.kill()
     check(lab.openings(), "core never saw the first ask")
     check(r["rcode"] == 2 and not r["addresses"], f"told without an opening: {r}")
+
+
+def descriptor_of(pid, number):
+    """A descriptor of another process (pidfd_getfd(2)), as a socket."""
+    process = os.pidfd_open(pid)
+    got = ctypes.CDLL(None, use_errno=True).syscall(438, process, number, 0)
+    os.close(process)
+    check(got >= 0, f"pidfd_getfd: errno {ctypes.get_errno()}")
+    return socket.socket(fileno=got)
+
+
+def test_channels_that_a_process_shut_down(fresh):
+    """It costs that process and the one at the other end a restart, and nobody else anything. Descriptor
+    3 of each leads to core, or the supervisor; 4 of the resolver leads to the recorder."""
+    lab = fresh()
+    ends = (("resolver", 3, "core"), ("resolver", 4, "recorder"), ("recorder", 3, "core"),
+            ("control", 3, "core"), ("core", 3, "core"))
+    for process, number, other in ends:
+        before = lab.pid(process), lab.pid(other)
+        with descriptor_of(before[0], number) as channel:
+            channel.shutdown(socket.SHUT_RDWR)
+        agent(lab, "agent1", "ask", G4, "steal.evil.example", "A")  # makes use of the channels
+        eventually(lambda: lab.pid(process) not in (None, before[0])
+                   and lab.pid(other) not in (None, before[1]), f"{process} and {other} to be back", 8)
+        eventually(lambda: agent(lab, "agent1", "ask", G4, "api.search.example", "A").get("rcode") == 0,
+                   f"service after {process} shut channel {number}", 8)
+        lab.wait_ready(5)
+    lab.stop_gateway()
+    check("stopped" in (lab.dir / "gateway.out").read_text(), "no orderly stop")
 
 
 def test_sigterm_leaves_it_closed(fresh):
