@@ -127,21 +127,21 @@ static const struct case_row endpoint_rows[] = {
     {"{ name: \"www。example.com\", protocol: https, data: public }",
      "6:13: warning: \"www。example.com\" is www.example.com in the DNS"},
     {"{ name: \"*.рф\", protocol: https, data: public }",
-     "6:13: warning: \"рф\" is xn--p1ai in the DNS\n"
      "6:13: \"*.рф\" would match names that anyone can get, since xn--p1ai is a top-level "
-     "domain; write a longer name, as in *.example.xn--p1ai, or list the names"},
+     "domain; write a longer name, as in *.example.xn--p1ai, or list the names\n"
+     "6:13: warning: \"рф\" is xn--p1ai in the DNS"},
     {"{ name: \"a\xcc\x80\xcc\x81-.☃.example.com\", protocol: https, data: public }",
      "6:13: \"a\xcc\x80\xcc\x81-.☃.example.com\" is no valid internationalised name (string "
      "start/ends with forbidden hyphen); correct it, or write its xn-- form"},
     {"{ name: xn--0.example.com, protocol: https, data: public }",
      ""},
     {"{ name: \"１２７.０.０.１\", protocol: https, data: public }",
-     "6:13: warning: \"１２７.０.０.１\" is 127.0.0.1 in the DNS\n"
      "6:13: \"１２７.０.０.１\" ends in a number, as addresses do; write a name, or address: for an "
-     "address"},
+     "address\n"
+     "6:13: warning: \"１２７.０.０.１\" is 127.0.0.1 in the DNS"},
     {"{ name: \"a＊b.example.com\", protocol: https, data: public }",
-     "6:13: warning: \"a＊b.example.com\" is a*b.example.com in the DNS\n"
-     "6:13: \"a＊b.example.com\" may hold letters, digits, - and _ only"},
+     "6:13: \"a＊b.example.com\" may hold letters, digits, - and _ only\n"
+     "6:13: warning: \"a＊b.example.com\" is a*b.example.com in the DNS"},
     {"{ name: üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü.example.com, protocol: https, data: public }",
      "6:13: \"üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü...\" is no valid "
      "internationalised name (punycode encoded data will be too large); correct it, or write its "

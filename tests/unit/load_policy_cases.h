@@ -395,28 +395,28 @@ static const struct case_row approvers_rows[] = {
     {"approvers: [ { name: security, key: RWQf6 }, { name: security, key: "
      "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 }, { nam: x } ]\n"
      "quorum: 4\n",
-     "1:1: warning: approvals are not enforced in this version; manifests count without "
-     "signatures\n"
      "1:37: key \"RWQf6\" is no minisign public key; write the last line of the .pub file, 56 "
      "characters from RW on\n"
      "1:54: approver \"security\" is listed twice (first at line 1); remove one\n"
      "1:129: an approver lacks \"name\"; add it\n"
      "1:129: an approver lacks \"key\"; add it\n"
      "1:131: unknown key \"nam\" in an approver; did you mean \"name\"?\n"
-     "2:9: quorum is 4, but there are 3 approvers; lower it, or add approvers"},
+     "2:9: quorum is 4, but there are 3 approvers; lower it, or add approvers\n"
+     "1:1: warning: approvals are not enforced in this version; manifests count without "
+     "signatures"},
     {"approvers: []\n"
      "quorum: 0\n",
+     "2:9: quorum is \"0\"; write a number from 1 to 100\n"
      "1:1: warning: approvals are not enforced in this version; manifests count without "
-     "signatures\n"
-     "2:9: quorum is \"0\"; write a number from 1 to 100"},
+     "signatures"},
     {"quorum: 1\n",
      "1:1: approvers.yaml lacks \"approvers\"; add it\n"
      "1:1: warning: approvals are not enforced in this version; manifests count without "
      "signatures"},
     {"approvers: x\n",
+     "1:12: approvers must be a list; write [x]\n"
      "1:1: warning: approvals are not enforced in this version; manifests count without "
-     "signatures\n"
-     "1:12: approvers must be a list; write [x]"},
+     "signatures"},
     {"x\n",
      "1:1: approvers.yaml must be a mapping (lines of \"key: value\"), not a single value"},
 };

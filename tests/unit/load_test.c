@@ -219,11 +219,12 @@ START_TEST(faults_do_not_breed) {
     fails("policy/tools/t.yaml:3:12: this [ is not closed or a comma is missing (line 4); write a "
           "comma between entries and ] at the end\n");
     files_write(&files, "policy/tools/t.yaml", "tool: t\nversion: 1\ncolour: x\nendpoints: x\n");
-    fails("policy/tools/t.yaml:1:7: warning: t@1 has no owner; add it, so that a reviewer knows whom "
-          "to ask\n"
-          "policy/tools/t.yaml:3:1: unknown key \"colour\" in a manifest; it takes tool, version, "
+    /* Warnings come last. */
+    fails("policy/tools/t.yaml:3:1: unknown key \"colour\" in a manifest; it takes tool, version, "
           "digest, owner, purpose, expires, endpoints\n"
-          "policy/tools/t.yaml:4:12: endpoints must be a list; write [x]\n");
+          "policy/tools/t.yaml:4:12: endpoints must be a list; write [x]\n"
+          "policy/tools/t.yaml:1:7: warning: t@1 has no owner; add it, so that a reviewer knows whom "
+          "to ask\n");
     /* A tool whose name cannot be seen may be the one that is named. */
     files_write(&files, "policy/tools/t.yaml", "\xff");
     fails("policy/tools/t.yaml:1:1: holds a byte that is not UTF-8; save the file as UTF-8\n");
@@ -260,8 +261,6 @@ START_TEST(all_in_one_go) {
     fails("gateway.yaml:3:12: upstreams is empty; write at least one, as in - { address: "
           "198.51.100.53 }\n"
           "gateway.yaml:5:8: state \"x\" is relative; write the whole path, from /\n"
-          "policy/approvers.yaml:1:1: warning: approvals are not enforced in this version; manifests "
-          "count without signatures\n"
           "policy/approvers.yaml:1:12: approvers must be a list; write [x]\n"
           "policy/tools/t.yaml:6:13: \"*\" would match every name; list the names that are needed\n"
           "policy/tools/t.yaml:7:49: port is \"0\"; write a number from 1 to 65535, a range as in "
@@ -269,7 +268,9 @@ START_TEST(all_in_one_go) {
           "policy/agents.yaml:2:27: source 10.77.9.16/28 is in none of the agent subnets; correct it, "
           "or add its subnet to gateway.yaml\n"
           "policy/agents.yaml:2:51: unknown tool \"tt\"; did you mean \"t\"?\n"
-          "policy/agents.yaml:3:1: unknown key \"dney\" in agents.yaml; did you mean \"deny\"?\n");
+          "policy/agents.yaml:3:1: unknown key \"dney\" in agents.yaml; did you mean \"deny\"?\n"
+          "policy/approvers.yaml:1:1: warning: approvals are not enforced in this version; manifests "
+          "count without signatures\n");
 }
 END_TEST
 

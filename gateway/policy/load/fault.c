@@ -61,8 +61,10 @@ void fault_warn(struct faults *f, struct place at, const char *format, ...) {
     va_end(arguments);
 }
 
+/* Faults first: warnings must not bury them. */
 static int compare(const void *a, const void *b) {
     const struct fault *x = a, *y = b;
+    if (x->warning != y->warning) return x->warning ? 1 : -1;
     if (x->at.file->order != y->at.file->order) {
         return x->at.file->order < y->at.file->order ? -1 : 1;
     }

@@ -1,5 +1,5 @@
 /* fault.h: what is wrong with the operator's files: collected while reading, told in one go, in the
- * order of the files.
+ * order of the files: first what is wrong, then warnings.
  */
 #ifndef GATEWAY_POLICY_LOAD_FAULT_H
 #define GATEWAY_POLICY_LOAD_FAULT_H
@@ -35,7 +35,7 @@ void fault_add(struct faults *f, struct place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void fault_warn(struct faults *f, struct place at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Writes all, sorted by place. */
+/* Writes all, faults before warnings, each sorted by place. */
 void faults_print(struct faults *f, FILE *report);
 void faults_free(struct faults *f);
 
