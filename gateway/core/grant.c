@@ -46,11 +46,16 @@ static bool name_stands(const struct policy *p, const struct policy_endpoint *e,
     struct name name;
     struct decision d;
     uint16_t type = key->remote.family == 4 ? TYPE_A : TYPE_AAAA;
-    if (e->pattern == POLICY_NONE) return false; /* names no address endpoint */
-    name_ref_read(ref, &name);
+    if (e->pattern == POLICY_NONE) return !ref; /* an address endpoint has no names */
+    const struct policy_pattern *pattern = policy_pattern(p, e->pattern);
+    /* Of a flow that outlived its opening and then a restart the name is lost, unless the endpoint
+     * has only one. */
+    if (ref) name_ref_read(ref, &name);
+    else if (pattern->kind == PATTERN_EXACT) name = pattern->base;
+    else return true;
     policy_decide(p, &key->client, &name, type, &d);
     return d.reason == REASON_ALLOWED && has_type(e, type) &&
-           policy_pattern_matches(policy_pattern(p, e->pattern), &name);
+           policy_pattern_matches(pattern, &name);
 }
 
 bool grant_stands(const struct policy *p, const struct marks *m, uint32_t mark,
@@ -62,6 +67,5 @@ bool grant_stands(const struct policy *p, const struct marks *m, uint32_t mark,
         return false;
     const struct policy_endpoint *e = policy_endpoint(p, endpoint);
     return has_port(e, key->protocol, key->port) &&
-           policy_endpoint_reaches(p, endpoint, &key->remote) &&
-           (!name || name_stands(p, e, key, name));
+           policy_endpoint_reaches(p, endpoint, &key->remote) && name_stands(p, e, key, name);
 }

@@ -22,8 +22,8 @@ unsigned grant_ports(const struct policy *p, const struct decision *d, const str
                      struct grant_port ret[GRANT_PORTS_MAX]);
 
 /* Whether the policy still gives this: the mark's agent has the client's address, and its endpoint
- * among its tools, which has protocol, port and address, and (name not NULL) the name, which no
- * deny covers. */
+ * among its tools, which has protocol, port and address, and the name, which no deny covers. `name`
+ * NULL: not known, any that the endpoint may have. */
 bool grant_stands(const struct policy *p, const struct marks *m, uint32_t mark,
                   const struct ledger_key *key, const struct name_ref *name);
 

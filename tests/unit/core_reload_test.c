@@ -354,6 +354,30 @@ START_TEST(flows_of_before) {
 }
 END_TEST
 
+/* c14: a flow that outlived its opening goes with its name, even when core has been restarted. */
+START_TEST(name_is_denied_after_a_restart) {
+    struct rig r;
+    rig_start(&r, "");
+    OPENS(&r, AGENT, API, 1, A4);
+    OPENS(&r, AGENT, WILD, 1, B4);
+    OPENS(&r, AGENT6B, API, 1, A6);
+    connect_through(&r, AGENT, A4, 4000, 443);
+    connect_through(&r, AGENT, B4, 4001, 443);
+    connect_through(&r, AGENT6B, A6, 4002, 443);
+    nap(2300);
+    core_close(&r.core);
+    rig_core(&r);
+    ck_assert_uint_eq(rig_elements(&r, 4), 0);
+    GOES_ON(&r, AGENT, A4, 4000, 443);
+    rig_policy(&r, ENDPOINTS, API);
+    ck_assert(rig_reload(&r, rig_image(&r)));
+    CUT(&r, AGENT, A4, 4000, 443);
+    CUT(&r, AGENT6B, A6, 4002, 443);
+    GOES_ON(&r, AGENT, B4, 4001, 443);
+    rig_end(&r);
+}
+END_TEST
+
 /* ---- other processes ----------------------------------------------------------------------- */
 
 START_TEST(impossible_message) {
@@ -605,7 +629,7 @@ int main(void) {
         TEST(reload_revokes_what_changed), TEST(reload_denies_a_name),
         TEST(shared_address_survives), TEST(address_endpoints), TEST(bad_images),
         TEST(reload_by_control), TEST(restart_adopts), TEST(lost_marks), TEST(flows_of_before),
-        TEST(impossible_message), TEST(log_is_full), TEST(recorder_is_behind),
+        TEST(name_is_denied_after_a_restart), TEST(impossible_message), TEST(log_is_full), TEST(recorder_is_behind),
         TEST(denied_packets_and_flows_are_told), TEST(status_and_openings), TEST(start_and_stop),
     };
     return lab_main("core_reload", tests, sizeof tests / sizeof *tests);
