@@ -57,7 +57,7 @@ enum { EDE_NONE = -1, EDE_OTHER = 0, EDE_BLOCKED = 15, EDE_PROHIBITED = 18,
     X(NO_IPV6,          "no-ipv6",            ANSWER_NODATA,  EDE_NONE,                          \
       "AAAA is not answered because the uplink has no IPv6")                                     \
     X(NO_FAMILY,        "no-family",          ANSWER_NODATA,  EDE_NONE,                          \
-      "asked over the other IP family, and the agent has too many addresses to open for all")    \
+      "asked over the other IP family, of which the agent has no address or too many to open")   \
     X(TYPE_ANY,         "type-any",           ANSWER_HINFO,   EDE_NONE,                          \
       "ANY gets the minimal answer of RFC 8482")                                                 \
     X(PTR_UNKNOWN,      "ptr-unknown",        ANSWER_NX,      EDE_BLOCKED,                       \

@@ -110,25 +110,59 @@ static void add_rule(const struct policy *p, json_t *to, const struct decision *
     set(to, "purpose", text_of(p, t->purpose));
 }
 
+/* Core opens for the addresses of the agent, see policy_clients(); the resolver answers no AAAA while
+ * the uplink has no IPv6. Both belong to the policy as far as it settles them. */
+static void settle_family(const struct policy *p, const struct addr *client, uint16_t type,
+                          struct decision *d, unsigned *ret_clients) {
+    struct addr clients[POLICY_CLIENTS_MAX];
+    *ret_clients = 1;
+    if (d->reason != REASON_ALLOWED || (type != TYPE_A && type != TYPE_AAAA)) return;
+    *ret_clients = policy_clients(p, d->agent, client, type == TYPE_A ? 4 : 6, clients);
+    if (type == TYPE_AAAA && policy_gateway(p)->ipv6 == IPV6_NO) d->reason = REASON_NO_IPV6;
+    else if (*ret_clients == 0) d->reason = REASON_NO_FAMILY;
+}
+
+/* What the answer depends on besides the policy; NULL: nothing that can be named beforehand. */
+static json_t *explain_note(const struct policy *p, const struct addr *client, uint16_t type,
+                            const struct decision *d, unsigned clients) {
+    bool other = client->family != (type == TYPE_A ? 4 : 6);
+    if (d->reason == REASON_PTR_UNKNOWN)
+        return json_string("answered while the client has an opening to that address, see why");
+    if (d->reason == REASON_NO_FAMILY)
+        return json_sprintf("list at most %d IPv%d addresses of the agent, or have it ask over IPv%d",
+                            POLICY_CLIENTS_MAX, type == TYPE_A ? 4 : 6, type == TYPE_A ? 4 : 6);
+    if (d->reason != REASON_ALLOWED || (type != TYPE_A && type != TYPE_AAAA)) return NULL;
+    const char *uplink = type == TYPE_AAAA && policy_gateway(p)->ipv6 == IPV6_AUTO
+                             ? "no data while the uplink has no IPv6, see status" : NULL;
+    if (!other) return uplink ? json_string(uplink) : NULL;
+    return json_sprintf("opens for all %u IPv%d addresses of the agent%s%s", clients,
+                        type == TYPE_A ? 4 : 6, uplink ? "; " : "", uplink ? uplink : "");
+}
+
 json_t *explain_decision(const struct policy *p, const struct addr *client,
                          const struct name *name, uint16_t type) {
     struct decision d;
     char address[ADDR_TEXT_MAX], text[NAME_TEXT_MAX], rr[RRTYPE_TEXT_MAX],
         digest[POLICY_DIGEST_TEXT_MAX];
+    unsigned clients;
     policy_decide(p, client, name, type, &d);
+    settle_family(p, client, type, &d, &clients);
     bool allowed = d.reason == REASON_ALLOWED;
     json_t *o = json_object();
     if (!o || name_to_text(name, text, sizeof text) < 0) {
         json_decref(o);
         return NULL;
     }
-    set(o, "decision", json_string(allowed ? "allow" : "deny"));
+    /* As in the log: the name is allowed, there is only nothing to answer. */
+    bool granted = allowed || d.reason == REASON_NO_IPV6;
+    set(o, "decision", json_string(granted ? "allow" : "deny"));
     set(o, "reason", json_string(reason_tag(d.reason)));
     set(o, "text", json_string(reason_text(d.reason)));
     set(o, "answer", json_string(answer_text(p, d.reason)));
     set(o, "client", json_string(addr_format(client, address)));
     set(o, "name", json_string(text));
     set(o, "type", json_string(rrtype_format(type, rr)));
+    set(o, "note", explain_note(p, client, type, &d, clients));
     add_agent(p, o, d.agent);
     add_rule(p, o, &d);
     json_t *opens = json_array();

@@ -8,7 +8,8 @@
 
 #include "gateway/policy/policy.h"
 
-/* The decision on (client, name, type). A new object, NULL when out of memory. */
+/* The decision on (client, name, type), with a note on what it depends on besides. A new object, NULL
+ * when out of memory. */
 json_t *explain_decision(const struct policy *p, const struct addr *client,
                          const struct name *name, uint16_t type);
 

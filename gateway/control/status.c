@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gateway/control/control.h"
 
@@ -15,16 +16,18 @@ __attribute__((format(printf, 2, 3))) static void say(json_t *list, const char *
 }
 
 static void say_count(json_t *list, uint64_t count, const char *what) {
-    if (count) say(list, "%llu %s", (unsigned long long)count, what);
+    if (count) say(list, "%s: %llu", what, (unsigned long long)count);
 }
 
 /* What is wrong now. */
-static json_t *status_problems(const struct msg_status *m) {
+static json_t *status_problems(const struct msg_status *m, const struct policy *p) {
     json_t *list = json_array();
     if (!m->ready) say(list, "not ready: the self-test has not passed, forwarding is off");
     if (!m->log_ok)
-        say(list, "the log cannot be written (%s): nothing new is opened",
-            m->log_error ? strerror((int)m->log_error) : "no word from the recorder");
+        say(list, "the log cannot be written (%s): %s",
+            m->log_error ? strerror((int)m->log_error) : "no word from the recorder",
+            policy_gateway(p)->when_full == WHEN_FULL_DROP ? "records are dropped"
+                                                           : "nothing new is opened");
     for (unsigned i = PROCESS_CORE; i < PROCESS_LOADER; i++)
         if (!m->process[i].pid) say(list, "tidegate-%s is not running", process_name(i));
     return list;
@@ -38,23 +41,31 @@ static json_t *status_notes(const struct msg_status *m) {
             say(list, "tidegate-%s was started again %u time%s", process_name(i),
                 (unsigned)m->process[i].restarts, m->process[i].restarts == 1 ? "" : "s");
     say_count(list, m->repairs, "rebuilds of the ruleset after a change by another hand");
-    say_count(list, m->drift, "openings differed from the kernel's and were set right");
-    say_count(list, m->transactions_failed, "kernel transactions failed");
-    say_count(list, m->openings_refused, "openings were refused");
-    say_count(list, m->records_lost, "records were lost");
-    say_count(list, m->denied_lost, "denied packets went unrecorded");
-    say_count(list, m->policy_refused, "policies were refused");
+    say_count(list, m->drift, "openings that differed from the kernel's and were set right");
+    say_count(list, m->transactions_failed, "kernel transactions that failed");
+    say_count(list, m->openings_refused, "openings refused");
+    say_count(list, m->records_lost, "records lost");
+    say_count(list, m->denied_lost, "denied packets that went unrecorded");
+    say_count(list, m->policy_refused, "policies refused");
     return list;
+}
+
+/* As the recorder has it: the host's name when the policy gives none. */
+static json_t *gateway_name(const struct policy *p) {
+    char host[256] = "";
+    const char *name = policy_gateway(p)->name;
+    if (!name[0] && gethostname(host, sizeof host - 1) == 0) name = host;
+    return json_string(name);
 }
 
 json_t *status_json(const struct msg_status *m, const struct policy *p, usec_t now) {
     char text[POLICY_DIGEST_TEXT_MAX > TIME_TEXT_MAX ? POLICY_DIGEST_TEXT_MAX : TIME_TEXT_MAX];
     json_t *o = json_object(), *processes = json_object(), *resolver = json_object();
     json_object_set_new(o, "ok", json_true());
-    json_object_set_new(o, "problems", status_problems(m));
+    json_object_set_new(o, "problems", status_problems(m, p));
     json_object_set_new(o, "notes", status_notes(m));
     json_object_set_new(o, "ready", json_boolean(m->ready));
-    json_object_set_new(o, "gateway", json_string(policy_gateway(p)->name));
+    json_object_set_new(o, "gateway", gateway_name(p));
     json_object_set_new(o, "version", json_string(TIDEGATE_VERSION));
     json_object_set_new(o, "policy",
                         m->policy == policy_id(p)

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@ static struct {
     pid_t daemon;
     char out[65536], err[65536]; /* of the last run */
     char asked[4096];            /* the request the daemon got */
+    bool full;                   /* the next run cannot write its output */
 } t;
 
 /* ---- files --------------------------------------------------------------------------------------- */
@@ -127,13 +129,14 @@ static int run(const char *arguments) {
     snprintf(err, sizeof err, "%s/err", t.dir);
     pid_t pid = fork();
     if (pid == 0) {
-        dup2(open(out, O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
+        dup2(open(t.full ? "/dev/full" : out, O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
         dup2(open(err, O_WRONLY | O_CREAT | O_TRUNC, 0644), 2);
         setenv("LC_ALL", "C.UTF-8", 1);
         execv(t.program, words);
         _exit(127);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    t.full = false;
     read_file("out", t.out, sizeof t.out);
     read_file("err", t.err, sizeof t.err);
     read_file("asked", t.asked, sizeof t.asked);
@@ -174,6 +177,11 @@ START_TEST(usage) {
     expect("status|extra", 2, NULL, "unexpected argument \"extra\"");
     expect("openings|--client", 2, NULL, "--client needs a value");
     expect("openings|--client|10.0.0.256", 2, NULL, "is not an IP address");
+    expect("--json|status", 2, NULL, "--json belongs behind the command");
+    expect("version|--json", 2, NULL, "version takes no option \"--json\"");
+    expect("log", 2, NULL, "log needs a verb: tail;");
+    expect("log|tail|--bogus", 2, NULL, "log tail takes no option \"--bogus\"; see");
+    expect("log|tail|--lines", 2, NULL, "--lines needs a value; see");
     expect("openings|--json=1", 2, NULL, "--json takes no value");
     expect("why", 2, NULL, "needs an address");
     expect("why|example.com", 2, NULL, "is not an IP address");
@@ -199,7 +207,7 @@ START_TEST(every_command_helps) {
 END_TEST
 
 START_TEST(check_files) {
-    expect("check|@policy", 0, "1 agents, 1 tools, 2 endpoints, 1 deny", NULL);
+    expect("check|@policy", 0, "good: agents 1, tools 1, endpoints 2, deny patterns 1; policy ", NULL);
     expect("check|-c|@gateway.yaml", 0, "good", NULL);
     expect("-c|@gateway.yaml|check", 0, "good", NULL);
     expect("check|--json|@policy", 0, NULL, NULL);
@@ -238,6 +246,12 @@ START_TEST(explain_by_files) {
     ck_assert_str_eq(json_string_value(json_object_get(o, "decision")), "allow");
     ck_assert_str_eq(json_string_value(json_object_get(o, "agent")), "research");
     json_decref(o);
+    /* What the other IP family, the uplink and what is open have to do with it. */
+    expect("explain|--client|10.77.1.17|--name|api.search.example|--type|AAAA|@policy", 1, "no-family", NULL);
+    ck_assert_ptr_nonnull(strstr(t.out, "answer     NODATA"));
+    ck_assert_ptr_nonnull(strstr(t.out, "note       list at most 16 IPv6 addresses of the agent"));
+    expect("explain|--client|10.77.1.17|--name|7.100.51.198.in-addr.arpa|--type|PTR|@policy", 1,
+           "note       answered while the client has an opening", NULL);
     /* No daemon: the files of -c FILE. */
     expect("explain|--client|10.77.1.17|--name|api.search.example|-c|@gateway.yaml", 0, "files of ",
            NULL);
@@ -259,7 +273,14 @@ START_TEST(no_daemon) {
     expect("status|-c|@gateway.yaml", 1, NULL, "run/control.sock");
     ck_assert_ptr_nonnull(strstr(t.err, "is tidegated running?"));
     expect("--socket|@none|openings", 1, NULL, "none");
-    expect("--socket|@none|openings|--json", 1, "[]", NULL);
+    /* Nothing that could be taken for "nothing is open". */
+    expect("--socket|@none|openings|--json", 1, NULL, "none");
+    ck_assert_str_eq(t.out, "");
+    expect("why|10.0.0.1|--json|--socket|@none", 1, NULL, "none");
+    ck_assert_str_eq(t.out, "");
+    /* A mistyped -c is no other gateway. */
+    expect("reload|-c|@gatewya.yaml", 1, NULL, "gatewya.yaml: No such file or directory (name a");
+    expect("explain|--client|10.0.0.1|--name|a|-c|@gatewya.yaml", 1, NULL, "gatewya.yaml:1:1: ");
     expect("why|10.0.0.1|--socket|@none", 1, NULL, "none");
     expect("reload|--socket|@none", 1, NULL, "none");
     expect("explain|--client|10.0.0.1|--name|a|--socket|@none", 1, NULL, "none");
@@ -319,7 +340,7 @@ END_TEST
 START_TEST(reload_done) {
     daemon_says("{\"ok\":true,\"policy\":\"00112233445566778899\",\"openings_revoked\":3,"
                 "\"flows_revoked\":1,\"report\":[]}\n");
-    expect("reload|-c|@gateway.yaml", 0, "revoked 3 openings, 1 flows", NULL);
+    expect("reload|-c|@gateway.yaml", 0, "revoked openings 3, flows 1", NULL);
 }
 END_TEST
 
@@ -331,6 +352,30 @@ START_TEST(status_shown) {
     ck_assert_int_eq(strncmp(t.out, "PROBLEM", 7), 0);
     expect("status|-c|@gateway.yaml|--json", 1, NULL, NULL);
     json_decref(json_out());
+}
+END_TEST
+
+/* What cannot be written was not said. */
+START_TEST(output_full) {
+    daemon_says("{\"ok\":true,\"count\":0}\n");
+    static const char *const commands[] = {"help", "version", "check|@policy", "openings|-c|@gateway.yaml"};
+    for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        t.full = true;
+        expect(commands[i], 1, NULL, "tidegate: standard output cannot be written: No space left");
+    }
+}
+END_TEST
+
+/* The log is found by a -c in front, too. */
+START_TEST(log_of_the_instance) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/log", t.dir);
+    mkdir(path, 0755);
+    file_write("log/tidegate.jsonl",
+               "{\"time\":\"2026-11-30T13:37:00.000001Z\",\"kind\":\"stop\",\"text\":\"here\"}\n");
+    expect("-c|@gateway.yaml|log|tail", 0, "here", NULL);
+    expect("log|tail|-c|@gateway.yaml|--json", 0, "\"text\":\"here\"", NULL);
+    expect("-c|@gatewya.yaml|log|tail", 1, NULL, "gatewya.yaml:1:1: does not exist");
 }
 END_TEST
 
@@ -364,6 +409,8 @@ static Suite *cli_suite(void) {
     tcase_add_test(c, reload_refused);
     tcase_add_test(c, reload_done);
     tcase_add_test(c, status_shown);
+    tcase_add_test(c, output_full);
+    tcase_add_test(c, log_of_the_instance);
     tcase_add_loop_test(c, strange_daemons, 0, 6);
     suite_add_tcase(s, c);
     return s;

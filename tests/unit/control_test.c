@@ -29,6 +29,8 @@ START_TEST(explain_decides) {
         {"10.77.1.17", "api.search.example", "A", "allow", "allowed", 1},
         {"10.77.1.17", "API.Search.Example.", "a", "allow", "allowed", 1},
         {"fd77:1::11", "x.cdn.search.example", "AAAA", "allow", "allowed", 1},
+        {"fd77:1::11", "x.cdn.search.example", "A", "allow", "allowed", 1},
+        {"10.77.1.17", "7.100.51.198.in-addr.arpa", "PTR", "deny", "ptr-unknown", 0},
         {"10.77.1.17", "search.example", "A", "deny", "not-listed", 0},
         {"10.77.1.17", "a.pastebin.example", "A", "deny", "deny-list", 0},
         {"192.0.2.1", "api.search.example", "A", "deny", "unknown-client", 0},
@@ -50,12 +52,17 @@ START_TEST(explain_decides) {
     ck_assert_str_eq(text_in(o, "agent"), "research");
     ck_assert_str_eq(text_in(o, "tool"), "web-search@1.4.2");
     ck_assert_str_eq(text_in(o, "mode"), "enforce");
+    ck_assert(json_is_null(json_object_get(o, "note")));
     ck_assert_ptr_nonnull(strstr(text_in(opens, "rule"), "web-search.yaml:7"));
     ck_assert_str_eq(text_in(opens, "protocol"), "tcp");
     ck_assert_str_eq(text_in(opens, "data"), "internal");
     json_t *ports = json_object_get(opens, "ports");
     ck_assert_int_eq(json_integer_value(json_array_get(ports, 0)), 8443);
     ck_assert_int_eq(json_integer_value(json_array_get(ports, 1)), 9443);
+    json_decref(o);
+    o = explain(fd, "10.77.1.17", "x.cdn.search.example", "AAAA");
+    ck_assert_str_eq(text_in(o, "note"), "opens for all 16 IPv6 addresses of the agent; no data while "
+                                         "the uplink has no IPv6, see status");
     json_decref(o);
     close(fd);
 }
@@ -88,6 +95,7 @@ START_TEST(status_of_a_healthy_gateway) {
     ck_assert_int_eq(json_integer_value(json_object_get(o, "openings")), 12345);
     ck_assert_int_eq(json_integer_value(json_object_get(o, "uptime")), 100);
     ck_assert_uint_eq(strlen(text_in(o, "policy")), 64);
+    ck_assert_str_ne(text_in(o, "gateway"), ""); /* the host's name, as in records */
     json_t *resolver = json_object_get(o, "resolver");
     ck_assert_int_eq(json_integer_value(json_object_get(resolver, "queries")), 99);
     json_decref(o);

@@ -89,7 +89,7 @@ static struct run run_start(const struct log_writer *w, const char *const *more)
         signal(SIGTERM, SIG_DFL); /* Check's handler would pass it on to the whole group */
         dup2(out[1], 1);
         dup2(error[1], 2);
-        int status = log_main(count, arguments);
+        int status = log_main(count, arguments, NULL);
         fflush(NULL);
         _exit(status);
     }

@@ -28,17 +28,13 @@ struct options { /* what the command line says; NULL: not given */
 
 /* instance.c ------------------------------------------------------------------------------------ */
 
-#define SOCKET_PATH_MAX 108
-
-/* Path of the control socket of the instance that the options name. */
-void instance_socket(const struct options *o, char path[SOCKET_PATH_MAX]);
 /* Called for each answer; the last one has the member "ok". */
 typedef void answer_fn(void *ctx, json_t *answer);
-/* Sends one request (taken) and reads its answers: 0, or -errno when the daemon cannot be reached
- * or does not keep to the protocol. Says nothing. */
-int instance_ask(const char *path, json_t *request, answer_fn *each, void *ctx);
+/* Sends one request (taken) to the instance that the options name and reads its answers: 0, or
+ * -errno when the daemon cannot be reached or does not keep to the protocol. Says nothing. */
+int instance_ask(const struct options *o, json_t *request, answer_fn *each, void *ctx);
 /* Explains a failed instance_ask() on standard error, with what to do. */
-void instance_unreachable(const char *path, int error);
+void instance_unreachable(const struct options *o, int error);
 /* For requests with one answer: the answer (owned by the caller), or NULL, explained. */
 json_t *instance_ask_one(const struct options *o, json_t *request);
 

@@ -74,6 +74,7 @@ static void show_explanation(const json_t *o) {
     show_field("mode", json_object_get(o, "mode"));
     show_name(show_value(json_object_get(o, "name"), room, sizeof room));
     show_field("type", json_object_get(o, "type"));
+    show_field("note", json_object_get(o, "note"));
     show_field("rule", json_object_get(o, "rule"));
     show_field("tool", json_object_get(o, "tool"));
     show_field("purpose", json_object_get(o, "purpose"));
@@ -95,11 +96,9 @@ static void take_answer(void *ctx, json_t *answer) {
 /* By the image in force; NULL when there is no daemon. */
 static json_t *explain_daemon(const struct options *o, const char *client, const char *name,
                               const char *type) {
-    char path[SOCKET_PATH_MAX];
     json_t *answer = NULL;
     if (o->argument || o->files) return NULL;
-    instance_socket(o, path);
-    int error = instance_ask(path, json_pack("{s:s, s:s, s:s, s:s}", "op", "explain", "client",
+    int error = instance_ask(o, json_pack("{s:s, s:s, s:s, s:s}", "op", "explain", "client",
                                              client, "name", name, "type", type),
                              take_answer, &answer);
     if (error == 0) {
@@ -107,7 +106,7 @@ static json_t *explain_daemon(const struct options *o, const char *client, const
         return answer;
     }
     json_decref(answer);
-    if (o->socket || (error != -ENOENT && error != -ECONNREFUSED)) instance_unreachable(path, error);
+    if (o->socket || (error != -ENOENT && error != -ECONNREFUSED)) instance_unreachable(o, error);
     return NULL;
 }
 

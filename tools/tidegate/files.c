@@ -87,7 +87,7 @@ int check_main(const struct options *o) {
     } else {
         files_report(f.report, stderr);
         if (good)
-            printf("%s: good: %u agents, %u tools, %u endpoints, %u deny patterns; policy %.16s\n",
+            printf("%s: good: agents %u, tools %u, endpoints %u, deny patterns %u; policy %.16s\n",
                    what, policy_agent_count(&f.policy), policy_tool_count(&f.policy),
                    policy_endpoint_count(&f.policy), policy_deny_count(&f.policy),
                    policy_digest_text(&f.policy, digest));

@@ -12,6 +12,7 @@
 #define DEFAULT_RUNTIME "/run/tidegate"
 #define ANSWER_SECONDS 100 /* a reload may take that long */
 #define SCAN_LINES 10000
+#define SOCKET_PATH_MAX 108
 
 /* The value of a top-level `runtime:` line. A look at the text, since `reload` must find the daemon
  * although the configuration has faults just now. */
@@ -44,12 +45,19 @@ static bool runtime_load(const char *config, char path[POLICY_PATH_MAX]) {
     return good;
 }
 
-void instance_socket(const struct options *o, char path[SOCKET_PATH_MAX]) {
+/* 0, or -errno and in `path` the configuration that cannot be read. */
+static int instance_socket(const struct options *o, char path[SOCKET_PATH_MAX]) {
     char runtime[POLICY_PATH_MAX];
     const char *config = o->config ? o->config : TIDEGATE_SYSCONFDIR "/tidegate/gateway.yaml";
     if (o->socket) {
         snprintf(path, SOCKET_PATH_MAX, "%s", o->socket);
-        return;
+        return 0;
+    }
+    /* A mistyped FILE must not lead to another gateway. */
+    if (o->config && access(o->config, R_OK) < 0) {
+        int error = -errno;
+        snprintf(path, SOCKET_PATH_MAX, "%s", o->config);
+        return error;
     }
     bool known = runtime_scan(config, runtime) ||
                  (access(config, R_OK) == 0 && runtime_load(config, runtime));
@@ -57,6 +65,7 @@ void instance_socket(const struct options *o, char path[SOCKET_PATH_MAX]) {
     if (snprintf(path, SOCKET_PATH_MAX, "%s/control.sock", known ? runtime : DEFAULT_RUNTIME) >=
         SOCKET_PATH_MAX)
         path[SOCKET_PATH_MAX - 1] = 0;
+    return 0;
 }
 
 static int instance_connect(const char *path) {
@@ -89,7 +98,7 @@ static int request_send(int fd, json_t *request) {
     return error;
 }
 
-int instance_ask(const char *path, json_t *request, answer_fn *each, void *ctx) {
+static int conversation(const char *path, json_t *request, answer_fn *each, void *ctx) {
     int fd = instance_connect(path), error = fd < 0 ? fd : request_send(fd, request);
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
     char *line = NULL;
@@ -116,8 +125,22 @@ int instance_ask(const char *path, json_t *request, answer_fn *each, void *ctx) 
     return error;
 }
 
-void instance_unreachable(const char *path, int error) {
+int instance_ask(const struct options *o, json_t *request, answer_fn *each, void *ctx) {
+    char path[SOCKET_PATH_MAX];
+    int error = instance_socket(o, path);
+    if (error == 0) return conversation(path, request, each, ctx);
+    json_decref(request);
+    return error;
+}
+
+void instance_unreachable(const struct options *o, int error) {
+    char path[SOCKET_PATH_MAX];
     const char *hint = "";
+    if (instance_socket(o, path) < 0) {
+        fprintf(stderr, "tidegate: %s: %s (name a gateway.yaml with -c, or a --socket PATH)\n", path,
+                strerror(-error));
+        return;
+    }
     if (error == -ENOENT || error == -ECONNREFUSED)
         hint = " (is tidegated running? pick another instance with -c FILE or --socket PATH)";
     if (error == -EACCES || error == -EPERM) hint = " (root and members of group tidegate may)";
@@ -131,12 +154,10 @@ static void keep_answer(void *ctx, json_t *answer) {
 }
 
 json_t *instance_ask_one(const struct options *o, json_t *request) {
-    char path[SOCKET_PATH_MAX];
     json_t *answer = NULL;
-    instance_socket(o, path);
-    int error = instance_ask(path, request, keep_answer, &answer);
+    int error = instance_ask(o, request, keep_answer, &answer);
     if (error == 0) return answer;
     json_decref(answer);
-    instance_unreachable(path, error);
+    instance_unreachable(o, error);
     return NULL;
 }

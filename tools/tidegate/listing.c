@@ -7,6 +7,7 @@
 
 struct listing {
     bool json;
+    const char *begin; /* of the JSON, before the first opening */
     unsigned long long count;
     struct table *table;
     json_t *end; /* the last answer */
@@ -42,7 +43,7 @@ static void listing_take(void *ctx, json_t *answer) {
     }
     if (l->json) {
         char *text = json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII);
-        printf("%s%s", l->count ? ",\n" : "", text ? text : "null");
+        printf("%s%s", l->count ? ",\n" : l->begin, text ? text : "null");
         free(text);
     } else {
         listing_row(l->table, answer);
@@ -51,17 +52,20 @@ static void listing_take(void *ctx, json_t *answer) {
 }
 
 /* Prints the openings as they come. Returns the exit status of a listing that worked as EXIT_OK,
- * whatever it found. The caller frees l->end. */
+ * whatever it found; of one that did not, the caller leaves the JSON unfinished: nobody must take it
+ * for all there is. The caller frees l->end. */
 static int listing_run(const struct options *o, json_t *request, struct listing *l) {
     static const char *const titles[] = {"client", "remote", "port",  "left",
                                          "name",   "agent",  "tool",  "rule"};
-    char path[SOCKET_PATH_MAX], room[32];
-    instance_socket(o, path);
+    char room[32];
     if (!l->json) l->table = table_new(titles, 8);
-    int error = instance_ask(path, request, listing_take, l);
+    int error = instance_ask(o, request, listing_take, l);
     if (!l->json) l->table = table_free(l->table);
-    if (error < 0) instance_unreachable(path, error);
-    if (error == 0 && json_is_true(json_object_get(l->end, "ok"))) return EXIT_OK;
+    if (error < 0) instance_unreachable(o, error);
+    if (error == 0 && json_is_true(json_object_get(l->end, "ok"))) {
+        if (l->json && !l->count) fputs(l->begin, stdout);
+        return EXIT_OK;
+    }
     if (error == 0) {
         fputs("tidegate: ", stderr);
         show_clean(stderr, show_value(json_object_get(l->end, "error"), room, sizeof room));
@@ -79,13 +83,12 @@ static int address_check(const char *option, const char *text) {
 int openings_main(const struct options *o) {
     if (address_check("--client", o->client) || address_check("--remote", o->remote))
         return EXIT_USAGE;
-    struct listing l = {.json = o->json};
+    struct listing l = {.json = o->json, .begin = "["};
     json_t *request = json_pack("{s:s}", "op", "openings");
     if (o->client) json_object_set_new(request, "client", json_string(o->client));
     if (o->remote) json_object_set_new(request, "remote", json_string(o->remote));
-    if (o->json) putchar('[');
     int status = listing_run(o, request, &l);
-    if (o->json) puts("]");
+    if (status == EXIT_OK && o->json) puts("]");
     else if (status == EXIT_OK && l.count == 0) puts("no openings");
     json_decref(l.end);
     return status;
@@ -95,11 +98,10 @@ int why_main(const struct options *o) {
     char rooms[2][32];
     if (!o->argument) return usage_error("why needs an address");
     if (address_check("why", o->argument)) return EXIT_USAGE;
-    struct listing l = {.json = o->json};
-    if (o->json) fputs("{\"openings\":[", stdout);
+    struct listing l = {.json = o->json, .begin = "{\"openings\":["};
     int status = listing_run(o, json_pack("{s:s, s:s}", "op", "why", "address", o->argument), &l);
     const char *agent = json_string_value(json_object_get(l.end, "agent"));
-    if (o->json) {
+    if (status == EXIT_OK && o->json) {
         char *end = l.end ? json_dumps(l.end, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
         /* The members of the last answer join the object that began with the openings. */
         if (end) printf("],%s\n", end + 1);
@@ -114,7 +116,7 @@ int why_main(const struct options *o) {
         if (agent) {
             fputs("it is an address of agent ", stdout);
             show_clean(stdout, agent);
-            puts(": `tidegate openings --client` shows what it may reach");
+            printf(": `tidegate openings --client %s` shows what it may reach\n", o->argument);
         }
     }
     json_decref(l.end);

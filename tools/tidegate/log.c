@@ -39,7 +39,8 @@ static const char help[] =
     "      --kind KIND       only of this kind: query, flow, denied-packet, start, stop,\n"
     "                        policy, loss\n"
     "      --decision WHICH  only allow, or only deny\n"
-    "      --name NAME       only with this domain name; * stands for anything\n"
+    "      --name NAME       only with this domain name, as it is in the log (xn--...);\n"
+    "                        * stands for anything\n"
     "      --json            the records as they stand, see tidegate-log(5)\n"
     "      --local           times of the local time zone, not UTC\n"
     "  -d, --directory DIR   where the log is, or\n"
@@ -193,7 +194,7 @@ static int parse(struct tail *t, int argc, char **argv) {
         {NULL, 0, NULL, 0},
     };
     optind = 0; /* glibc: begin anew, main() may have used it */
-    for (int c; (c = getopt_long(argc, argv, "n:fd:c:h", options, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, ":n:fd:c:h", options, NULL)) != -1;) {
         switch (c) {
         case 'n':
             if (parse_last(optarg, &t->last) < 0)
@@ -209,7 +210,8 @@ static int parse(struct tail *t, int argc, char **argv) {
         case NAME: t->name = optarg; break;
         case JSON: t->json = true; break;
         case LOCAL: t->local = true; break;
-        default: return EXIT_USAGE; /* getopt has said it */
+        case ':': return complain("%s needs a value", argv[optind - 1]);
+        default: return complain("log tail takes no option \"%s\"", argv[optind - 1]);
         }
     }
     if (optind < argc) return complain("\"%s\" is not an option", argv[optind]);
@@ -236,15 +238,15 @@ static const char *directory_of(const char *config, char room[POLICY_PATH_MAX], 
     return r == 0 ? room : NULL;
 }
 
-int log_main(int argc, char **argv) {
-    struct tail t = {.last = LAST_DEFAULT};
+int log_main(int argc, char **argv, const char *config) {
+    struct tail t = {.last = LAST_DEFAULT, .config = config};
     char room[POLICY_PATH_MAX];
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         fputs(help, stdout);
         return EXIT_OK;
     }
-    if (argc < 2 || strcmp(argv[1], "tail") != 0)
-        return complain("\"log %s\" is not known", argc < 2 ? "" : argv[1]);
+    if (argc < 2) return complain("%s", "log needs a verb: tail");
+    if (strcmp(argv[1], "tail") != 0) return complain("\"log %s\" is not known", argv[1]);
     int status = parse(&t, argc - 1, argv + 1);
     if (status != EXIT_OK) return status;
     if (t.help) {

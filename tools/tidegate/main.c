@@ -1,4 +1,5 @@
 /* main.c: the `tidegate` command: which verb, its options, help. */
+#include <errno.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <string.h>
@@ -11,6 +12,12 @@ enum { /* which options a command takes */
     TAKES_NAME = 32, TAKES_TYPE = 64, TAKES_FILES = 128, TAKES_ARGUMENT = 256,
 };
 #define INSTANCE (TAKES_CONFIG | TAKES_SOCKET)
+
+static int version_main(const struct options *o) {
+    (void)o;
+    puts("tidegate " TIDEGATE_VERSION);
+    return EXIT_OK;
+}
 
 static const struct command {
     const char *name;
@@ -39,7 +46,7 @@ static const struct command {
      "load configuration and policy again: all or nothing",
      "When refused, prints every fault as file:line:column and exits 1; the last good policy stays.\n"},
     {"log", NULL, 0, "tail [...]", "read the audit log", ""},
-    {"version", NULL, 0, "", "print the version", ""},
+    {"version", version_main, 0, "", "print the version", ""},
     {"help", NULL, 0, "[COMMAND]", "this, or more about one command", ""},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -97,7 +104,7 @@ static int command_unknown(const char *name) {
 static int help_command(const struct command *c) {
     if (!strcmp(c->name, "log")) {
         char *arguments[] = {(char[]){"log"}, (char[]){"--help"}, NULL};
-        return log_main(2, arguments);
+        return log_main(2, arguments, NULL);
     }
     printf("usage: tidegate %s%s%s\n\n%s\n", c->name, c->arguments[0] ? " " : "", c->arguments,
            c->summary);
@@ -139,6 +146,7 @@ static int option_unknown(const char *what, const struct command *c) {
             names[count++] = option_names[i].name;
     names[count] = NULL;
     const char *near = suggest(what, names), *of = c ? c->name : "tidegate";
+    if (near && !strcmp(near, what)) return usage_error("%s belongs behind the command", what);
     if (near) return usage_error("%s takes no option \"%s\"; did you mean \"%s\"?", of, what, near);
     return usage_error("%s takes no option \"%s\"; see `tidegate help%s%s`", of, what,
                        c ? " " : "", c ? c->name : "");
@@ -175,18 +183,16 @@ static int command_run(const struct command *c, int argc, char **argv, struct op
         }
     }
     if (o->help) return help_command(c);
-    if (o->config && !(c->takes & TAKES_CONFIG)) return usage_error("%s takes no -c", c->name);
-    /* Given before the command, for all of them alike; those that read files alone need none. */
+    /* Given before the command, for all of them alike. */
     if (o->socket && o->config) return usage_error("-c FILE or --socket PATH, not both");
     if (o->argument && o->config && c->run != why_main)
         return usage_error("a folder or -c FILE, not both");
     return c->run(o);
 }
 
-int main(int argc, char **argv) {
+static int words_run(int argc, char **argv) {
     struct options o = {0};
     int at = 1;
-    setlocale(LC_ALL, "");
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (!strcmp(argv[at], "-h")) o.help = true;
         else if (!strcmp(argv[at], "--version") || !strcmp(argv[at], "-V")) break;
@@ -204,8 +210,14 @@ int main(int argc, char **argv) {
     const struct command *c = command_find(version ? "version" : argv[at]);
     if (!c) return command_unknown(argv[at]);
     if (!strcmp(c->name, "help")) return help_main(argc - at, argv + at);
-    if (!strcmp(c->name, "log")) return log_main(argc - at, argv + at);
-    if (c->run) return command_run(c, argc - at, argv + at, &o);
-    puts("tidegate " TIDEGATE_VERSION);
-    return EXIT_OK;
+    if (!strcmp(c->name, "log")) return log_main(argc - at, argv + at, o.config);
+    return command_run(c, argc - at, argv + at, &o);
+}
+
+int main(int argc, char **argv) {
+    setlocale(LC_ALL, "");
+    int status = words_run(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    fprintf(stderr, "tidegate: standard output cannot be written: %s\n", strerror(errno));
+    return status == EXIT_OK ? EXIT_DENIED : status;
 }

@@ -13,7 +13,7 @@ int reload_main(const struct options *o) {
         if (good) {
             fputs("reloaded: policy ", stdout);
             show_digest(json_object_get(answer, "policy"));
-            printf(" is in force; revoked %lld openings, %lld flows\n",
+            printf(" is in force; revoked openings %lld, flows %lld\n",
                    (long long)json_integer_value(json_object_get(answer, "openings_revoked")),
                    (long long)json_integer_value(json_object_get(answer, "flows_revoked")));
         } else {

@@ -23,7 +23,7 @@ static void show_processes(const json_t *processes) {
         show_padded(name, 23);
         if (pid) printf("pid %lld", pid);
         else fputs("NOT RUNNING", stdout);
-        printf(", %lld restarts\n",
+        printf(", restarts %lld\n",
                (long long)json_integer_value(json_object_get(p, "restarts")));
     }
 }
@@ -57,7 +57,7 @@ static void show_status(const json_t *o) {
     show_list("note", json_object_get(o, "notes"));
     fputs("policy     ", stdout);
     show_digest(json_object_get(o, "policy"));
-    printf(": %lld agents, %lld tools, %lld endpoints\n",
+    printf(": agents %lld, tools %lld, endpoints %lld\n",
            (long long)json_integer_value(json_object_get(o, "agents")),
            (long long)json_integer_value(json_object_get(o, "tools")),
            (long long)json_integer_value(json_object_get(o, "endpoints")));
