@@ -87,7 +87,7 @@ static uint32_t number_of(const struct nlmsghdr *m, uint16_t type) {
 static const char *const chain_names[] = {
     "refuse", "deny-no-opening", "deny-encrypted-dns", "deny-spoofed", "deny-invalid-state",
     "deny-local-service", "deny-unsolicited", "prerouting", "antispoof", "to-resolver", "dstnat",
-    "forward", "from-agents", "input", "input-agents", "output", "postrouting"};
+    "agent-errors", "forward", "from-agents", "input", "input-agents", "output", "postrouting"};
 
 #define CONCAT_FLAGS (NFT_SET_INTERVAL | NFT_SET_CONCAT | NFT_SET_MAP)
 #define DYNAMIC_FLAGS (NFT_SET_EVAL | NFT_SET_TIMEOUT)

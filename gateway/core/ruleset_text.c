@@ -209,17 +209,37 @@ static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
     buf_put_text(b, "}\n");
 }
 
-static void put_forward(struct buf *b, const struct policy_gateway *g) {
+/* An error carries what its sender likes, and the kernel compares only its destination with the flow
+ * it is about: so an agent's must be about a flow of its own subnet. */
+static void put_agent_errors(struct buf *b, const struct policy *p) {
+    const struct policy_gateway *g = policy_gateway(p);
+    char text[PREFIX_TEXT_MAX];
+    buf_put_text(b, "chain agent-errors {\n"
+                    "meta l4proto != 1 meta l4proto != 58 goto deny-no-opening\n");
+    for (uint32_t i = 0; i < g->agent_interfaces; i++)
+        for (uint32_t j = 0; j < g->agents[i].subnet_count; j++) {
+            const struct prefix *subnet = policy_subnet(p, g->agents[i].subnet_first + j);
+            const char *ip = ip_of(subnet), *range = prefix_format(subnet, text);
+            buf_format(b, "%s saddr %s ct original %s saddr %s ct mark != 0 accept\n", ip, range,
+                       ip, range);
+        }
+    buf_put_text(b, "goto deny-no-opening\n}\n");
+}
+
+static void put_forward(struct buf *b, const struct policy *p) {
+    const struct policy_gateway *g = policy_gateway(p);
+    put_agent_errors(b, p);
     buf_put_text(b, "chain forward {\ntype filter hook forward priority 0; policy drop;\n"
                     "ct state invalid goto deny-invalid-state\n"
                     /* Mark 0: from before the gateway, or not opened by it. Never let on. */
-                    "ct state established ct mark != 0 accept\n"
-                    /* Only errors about a marked flow; no helper's expectation. */
-                    "ct state related meta l4proto 1 ct mark != 0 accept\n"
-                    "ct state related meta l4proto 58 ct mark != 0 accept\n");
+                    "ct state established ct mark != 0 accept\n");
     put_for_agents(b, g, "goto from-agents");
-    buf_put_text(b, "goto deny-unsolicited\n}\n"
+    /* Only errors about a marked flow; no helper's expectation. */
+    buf_put_text(b, "ct state related meta l4proto 1 ct mark != 0 accept\n"
+                    "ct state related meta l4proto 58 ct mark != 0 accept\n"
+                    "goto deny-unsolicited\n}\n"
                     "chain from-agents {\n"
+                    "ct state related goto agent-errors\n"
                     /* Options that hosts have no use for across a router (RFC 7045, RFC 9098). */
                     "exthdr hbh exists goto deny-no-opening\n"
                     "exthdr dst exists goto deny-no-opening\n"
@@ -310,8 +330,8 @@ size_t ruleset_text_max(const struct ruleset_config *c) {
     size_t subnets = g->management_subnet_count;
     for (uint32_t i = 0; i < g->agent_interfaces && i < POLICY_INTERFACES_MAX; i++)
         subnets += g->agents[i].subnet_count;
-    /* Each subnet stands in at most three rules, with an interface or two beside it. */
-    return 65536 + subnets * 3 * (PREFIX_TEXT_MAX + 2 * POLICY_IFNAME_MAX + 64) +
+    /* Each subnet stands at most five times, with an interface or two beside it. */
+    return 65536 + subnets * 5 * (PREFIX_TEXT_MAX + 2 * POLICY_IFNAME_MAX + 64) +
            (size_t)policy_static_count(c->policy) * (2 * PREFIX_TEXT_MAX + 64);
 }
 
@@ -333,7 +353,7 @@ int ruleset_text(const struct ruleset_config *c, bool rebuild, struct buf *out) 
     put_deny_chains(out);
     put_prerouting(out, p);
     put_dstnat(out, g);
-    put_forward(out, g);
+    put_forward(out, p);
     put_input(out, p);
     put_output(out, c);
     put_postrouting(out, p);

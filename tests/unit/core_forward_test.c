@@ -281,6 +281,29 @@ static struct packet with_header(const struct packet *p, uint8_t type, const uin
     return q;
 }
 
+/* c37: an error carries octets out as well, so an agent has them only for flows of its own subnet. */
+START_TEST(icmp_errors_of_agents) {
+    struct lab l;
+    lab_start(&l);
+    for EACH(f) {
+        bool four = f == families;
+        uint8_t body[256] = {0};
+        lab_open(&l, f->agent, f->remote, IPPROTO_UDP, 5000);
+        PASSES(l.agent, l.uplink, packet_udp(f->agent, f->remote, 4000, 5000));
+        struct packet reply = packet_udp(f->remote, f->agent, 5000, 4000);
+        PASSES(l.uplink, l.agent, reply);
+        memcpy(body + 4, reply.bytes, reply.size);
+#define ERROR_FROM(who)                                                                            \
+    packet_icmp(who, f->remote, four ? 3 : 1, four ? 3 : 4, body, 4 + reply.size)
+        PASSES(l.agent, l.uplink, ERROR_FROM(f->agent));
+        DROPPED(l.other, l.uplink, ERROR_FROM(f->spoofed));
+        DROPPED(l.agent, l.uplink, packet_icmp(f->agent, f->elsewhere, four ? 3 : 1, four ? 3 : 4,
+                                               body, 4 + reply.size));
+    }
+    lab_stop(&l);
+}
+END_TEST
+
 START_TEST(extension_headers) {
     static const uint8_t padding[8] = {0, 0, 1, 4}, routing[8] = {0, 0, 4, 0};
     struct lab l;
@@ -525,7 +548,7 @@ END_TEST
 int main(void) {
     const struct lab_test tests[] = {
         TEST(opening_is_exact), TEST(flow_outlives_opening), TEST(established_without_mark),
-        TEST(spoofing), TEST(agents_are_apart), TEST(other_protocols), TEST(icmp_errors),
+        TEST(spoofing), TEST(agents_are_apart), TEST(other_protocols), TEST(icmp_errors), TEST(icmp_errors_of_agents),
         TEST(fragments), TEST(extension_headers), TEST(encrypted_dns), TEST(refusals),
         TEST(static_intervals), TEST(gateway_services), TEST(queries_without_a_route), TEST(output_by_uid), TEST(masquerade),
     };

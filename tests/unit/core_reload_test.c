@@ -629,7 +629,8 @@ int main(void) {
         TEST(reload_revokes_what_changed), TEST(reload_denies_a_name),
         TEST(shared_address_survives), TEST(address_endpoints), TEST(bad_images),
         TEST(reload_by_control), TEST(restart_adopts), TEST(lost_marks), TEST(flows_of_before),
-        TEST(name_is_denied_after_a_restart), TEST(impossible_message), TEST(log_is_full), TEST(recorder_is_behind),
+        TEST(name_is_denied_after_a_restart), TEST(impossible_message), TEST(log_is_full),
+        TEST(recorder_is_behind),
         TEST(denied_packets_and_flows_are_told), TEST(status_and_openings), TEST(start_and_stop),
     };
     return lab_main("core_reload", tests, sizeof tests / sizeof *tests);
