@@ -13,7 +13,7 @@ _Static_assert(PROTO_TYPE_END <= 64, "a mask has a bit for each type");
 
 union ancillary {
     char bytes[CMSG_SPACE(PROTO_FDS_MAX * sizeof(int))];
-    struct cmsghdr align;
+    struct cmsghdr first;
 };
 
 /* How many descriptors a message of this kind carries. */
@@ -43,7 +43,7 @@ int channel_send(struct channel *c, struct proto_message *m) {
         memset(&space, 0, sizeof space);
         h.msg_control = space.bytes;
         h.msg_controllen = CMSG_SPACE(m->fd_count * sizeof(int));
-        struct cmsghdr *part = CMSG_FIRSTHDR(&h);
+        struct cmsghdr *part = &space.first;
         part->cmsg_level = SOL_SOCKET;
         part->cmsg_type = SCM_RIGHTS;
         part->cmsg_len = CMSG_LEN(m->fd_count * sizeof(int));

@@ -17,8 +17,7 @@
 /* ---- rules for single fields --------------------------------------------------------------- */
 
 enum rule_kind {
-    RULE_END = 0,
-    RULE_ZERO,       /* `max` bytes of padding */
+    RULE_ZERO = 1,   /* `max` bytes of padding */
     RULE_U32,        /* min..max */
     RULE_REASON,     /* of the table; concerns packets if `max` is 1, queries if 0 */
     RULE_ADDR,       /* valid */
@@ -29,7 +28,7 @@ enum rule_kind {
 };
 
 struct rule {
-    uint8_t kind; /* enum rule_kind */
+    uint8_t kind; /* enum rule_kind; 0 ends a table */
     uint16_t offset;
     uint32_t min, max;
 };
@@ -136,14 +135,13 @@ static bool rule_holds(const struct rule *r, const uint8_t *start) {
     case RULE_ADDR_ANY: return addr_valid(at) || all_zero(at, sizeof(struct addr));
     case RULE_NAME: return name_valid(at);
     case RULE_NAME_ANY: return name_valid(at) || all_zero(at, sizeof(struct name));
-    case RULE_TEXT: return text_ok(at, r->max);
-    case RULE_END: break;
+    case RULE_TEXT:
+    default: return text_ok(at, r->max);
     }
-    return false;
 }
 
 static bool rules_hold(const struct rule *r, const void *start) {
-    for (; r && r->kind != RULE_END; r++) {
+    for (; r && r->kind != 0; r++) {
         if (!rule_holds(r, start)) return false;
     }
     return true;

@@ -2,15 +2,38 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gateway/proto/proto.h"
 
 static struct proto_message m; /* every test fills it anew */
+
+/* These take the place of the C library's: what the kernel does too seldom to wait for. */
+static int next_error;    /* the next call fails so */
+static bool other_level;  /* what comes along is of another protocol's making */
+
+static long call(long number, int fd, const struct msghdr *h, int flags) {
+    if (next_error == 0) return syscall(number, fd, h, flags);
+    errno = next_error;
+    next_error = 0;
+    return -1;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *h, int flags) {
+    return call(SYS_sendmsg, fd, h, flags);
+}
+
+ssize_t recvmsg(int fd, struct msghdr *h, int flags) {
+    long got = call(SYS_recvmsg, fd, h, flags);
+    if (got > 0 && other_level) CMSG_FIRSTHDR(h)->cmsg_level = IPPROTO_IP;
+    return got;
+}
 
 /* A message of this type that is taken. */
 static void *good(enum proto_type type, unsigned items) {
@@ -256,6 +279,39 @@ START_TEST(unwanted_descriptors_are_closed) {
 }
 END_TEST
 
+START_TEST(interrupted_calls_are_repeated) {
+    open_pair();
+    good(PROTO_STOP, 0);
+    next_error = EINTR;
+    ck_assert_int_eq(channel_send(&near, &m), 0);
+    next_error = EINTR;
+    ck_assert_int_eq(channel_receive(&far, &m, PROTO_BIT(STOP)), 1);
+    ck_assert_int_eq(channel_receive(&far, &m, PROTO_BIT(STOP)), 0); /* sent once */
+    close_pair();
+}
+END_TEST
+
+START_TEST(no_memory_is_a_full_queue) {
+    open_pair();
+    good(PROTO_STOP, 0);
+    next_error = ENOBUFS;
+    ck_assert_int_eq(channel_send(&near, &m), -EAGAIN);
+    ck_assert_uint_eq(near.lost, 1);
+    ck_assert_int_eq(channel_send(&near, &m), 0);
+    ck_assert_int_eq(channel_receive(&far, &m, PROTO_BIT(STOP)), 1);
+    close_pair();
+}
+END_TEST
+
+START_TEST(only_descriptors_come_along) {
+    open_pair();
+    other_level = true;
+    ck_assert_int_eq(received_with_fds(PROTO_POLICY, 1), -EBADMSG);
+    ck_assert_uint_eq(m.fd_count, 0);
+    close_pair();
+}
+END_TEST
+
 int main(void) {
     TCase *c = tcase_create("channel");
     tcase_add_test(c, messages_pass);
@@ -266,6 +322,9 @@ int main(void) {
     tcase_add_test(c, descriptors_pass);
     tcase_add_test(c, the_number_of_descriptors_is_exact);
     tcase_add_test(c, unwanted_descriptors_are_closed);
+    tcase_add_test(c, interrupted_calls_are_repeated);
+    tcase_add_test(c, no_memory_is_a_full_queue);
+    tcase_add_test(c, only_descriptors_come_along);
     Suite *s = suite_create("channel");
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
