@@ -154,7 +154,7 @@ static int log_take(void *ctx, const struct msg_denied *packet) {
 static struct msg_denied logged_one(struct denied *d) {
     struct logged l = {0};
     struct pollfd ready = {.fd = denied_fd(d), .events = POLLIN};
-    for (unsigned i = 0; i < 50 && l.count == 0; i++)
+    for (unsigned i = 0; i < 500 && l.count == 0; i++)
         if (poll(&ready, 1, 40) == 1) ck_assert_int_ge(denied_receive(d, log_take, &l), 0);
     ck_assert_uint_eq(l.count, 1);
     return l.last;

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/recorder_setup.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -96,6 +97,22 @@ static struct run run_start(const struct log_writer *w, const char *const *more)
     close(out[1]);
     close(error[1]);
     return r;
+}
+
+/* What comes up to the end of the line that holds `last`. */
+static char *read_until(int fd, const char *last) {
+    static char text[1 << 20];
+    size_t size = 0;
+    struct pollfd more = {.fd = fd, .events = POLLIN};
+    for (const char *found = NULL; found == NULL || strchr(found, '\n') == NULL;) {
+        ck_assert_msg(poll(&more, 1, 20000) == 1, "%s does not come", last);
+        ssize_t n = read(fd, text + size, sizeof text - 1 - size);
+        ck_assert_int_gt(n, 0);
+        size += (size_t)n;
+        text[size] = '\0';
+        found = strstr(text, last);
+    }
+    return text;
 }
 
 static char *read_all(int fd) {
@@ -302,18 +319,24 @@ START_TEST(follows_over_rotations) {
     w.store.segment_bytes = 2500;
     for (unsigned i = 0; i < 10; i++) put_query(&w, "before.example", REASON_NOT_LISTED);
     struct run r = run_start(&w, (const char *const[]){"-f", "-n", "0", "--json", NULL});
-    usleep(500000); /* it has looked at what was there */
+    struct pollfd begun = {.fd = r.out, .events = POLLIN};
+    unsigned waits = 0;
+    do put_query(&w, "ready.example", REASON_NOT_LISTED); /* until it has begun to follow */
+    while (poll(&begun, 1, 100) == 0 && ++waits < 200);
+    ck_assert_int_eq(begun.revents, POLLIN);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "n%u.example", i);
         put_query(&w, name, REASON_NOT_LISTED);
         usleep(i < 200 ? 5000 : 0);
     }
-    usleep(600000);
+    char *out = read_until(r.out, "\"n299.example\"");
     kill(r.pid, SIGTERM);
     ck_assert_int_eq(waitpid(r.pid, NULL, 0), r.pid);
-    char *out = read_all(r.out), *error = read_all(r.error);
-    ck_assert_str_eq(error, "");
-    ck_assert_uint_eq(lines_of(out), 300);
+    ck_assert_str_eq(read_all(r.out), "");
+    ck_assert_str_eq(read_all(r.error), "");
+    unsigned ready = 0;
+    for (const char *at = out; (at = strstr(at, "\"ready.example\"")) != NULL; at++) ready++;
+    ck_assert_uint_eq(lines_of(out), 300 + ready);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "\"n%u.example\"", i);
         char *found = strstr(out, name);

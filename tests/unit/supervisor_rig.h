@@ -17,6 +17,7 @@
 
 #define UID_BASE 64320
 #define RESTART_LIMIT 2000 /* ms: how long a killed process may be away */
+#define WAIT 20000 /* ms: for what must come, on a busy machine too */
 
 static struct {
     char base[32], dir[64], bin[512], self[512]; /* base: of all cases */
@@ -196,7 +197,7 @@ static long number_in(const char *line, const char *key) {
 static pid_t pid_of(size_t from, const char *name) {
     char what[64];
     snprintf(what, sizeof what, "standin %s pid=", name);
-    return (pid_t)number_in(line_after(from, what, RESTART_LIMIT), " pid=");
+    return (pid_t)number_in(line_after(from, what, WAIT), " pid=");
 }
 
 static void start(void) {
@@ -220,7 +221,7 @@ static void command(const char *format, unsigned long long a, unsigned b, const 
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, line, strlen(line)), (ssize_t)strlen(line));
     close(fd);
-    line_after(from, done, 3000);
+    line_after(from, done, WAIT);
 }
 
 static int ended(unsigned ms) {

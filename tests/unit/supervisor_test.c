@@ -41,7 +41,7 @@ static void check_child(size_t from, unsigned process) {
     unsigned uid = UID_BASE + process;
     char what[64];
     snprintf(what, sizeof what, "standin %s pid=", g->name);
-    const char *line = line_after(from, what, 3000);
+    const char *line = line_after(from, what, WAIT);
     snprintf(what, sizeof what, "Uid=%u,%u,%u,%u", uid, uid, uid, uid);
     has(line, what);
     snprintf(what, sizeof what, "Gid=%u,%u,%u,%u", uid, uid, uid, uid);
@@ -68,10 +68,10 @@ START_TEST(each_gets_its_own_and_nothing_else) {
     for (unsigned p = 0; p < PROCESS_COUNT; p++) check_child(0, p);
     snprintf(uids, sizeof uids, "arg2=%d arg3=%d arg4=%d arg5=%d", UID_BASE + 1, UID_BASE + 2,
              UID_BASE + 3, UID_BASE + 4);
-    has(line_after(0, "standin core", 100), uids);
-    has(line_after(0, "standin control", 100), "arg2=0");
+    has(line_after(0, "standin core", WAIT), uids);
+    has(line_after(0, "standin control", WAIT), "arg2=0");
     snprintf(uids, sizeof uids, "arg2=%s/gateway.yaml", t.dir);
-    has(line_after(0, "standin loader", 100), uids);
+    has(line_after(0, "standin loader", WAIT), uids);
 }
 END_TEST
 
@@ -127,7 +127,7 @@ START_TEST(killed_child_is_back) {
     pid_t next = pid_of(from, names[_i]);
     ck_assert_int_ne(next, pid);
     ck_assert_uint_lt(now_ms() - began, RESTART_LIMIT);
-    if (_i) line_after(from, "running=1 restarts=1", 1000); /* core is told */
+    if (_i) line_after(from, "running=1 restarts=1", WAIT); /* core is told */
     check_child(from, (unsigned)_i);
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(successor_reads_what_was_queued) {
     for (unsigned i = 1; i <= 50; i++) {
         char what[64];
         snprintf(what, sizeof what, "resolver got STATE epoch=%u", 1000 + i);
-        line_after(from, what, 2000);
+        line_after(from, what, WAIT);
     }
 }
 END_TEST
@@ -152,7 +152,7 @@ START_TEST(what_a_dead_child_sent_is_kept) {
     start();
     pid_t pid = pid_of(0, "resolver");
     kill(pid, SIGUSR1);
-    line_after(0, "resolver sent", 1000);
+    line_after(0, "resolver sent", WAIT);
     size_t from = t.size;
     kill(pid, SIGKILL);
     pid_of(from, "resolver");
@@ -164,7 +164,7 @@ START_TEST(what_an_ended_child_sent_is_dropped) {
     start();
     pid_t pid = pid_of(0, "resolver");
     kill(pid, SIGUSR1);
-    line_after(0, "resolver sent", 1000);
+    line_after(0, "resolver sent", WAIT);
     size_t from = t.size;
     command("end", (unsigned)pid, PROCESS_RESOLVER, "core sent");
     ck_assert_int_ne(pid_of(from, "resolver"), pid);
@@ -200,7 +200,7 @@ START_TEST(core_that_talks_garbage_is_ended) {
     size_t from = t.size;
     command("garbage", 0, 0, "core is ended");
     ck_assert_int_ne(pid_of(from, "core"), pid);
-    line_after(from, "core got CHILD process=1", 1000); /* it learns of the others */
+    line_after(from, "core got CHILD process=1", WAIT); /* it learns of the others */
 }
 END_TEST
 
@@ -210,11 +210,11 @@ START_TEST(children_die_with_the_supervisor) {
     start();
     for (unsigned i = 0; i < 4; i++) pids[i] = pid_of(0, names[i]);
     kill(t.pid, SIGKILL);
-    ck_assert_int_eq(ended(1000), -SIGKILL);
+    ck_assert_int_eq(ended(WAIT), -SIGKILL);
     for (unsigned i = 0; i < 4; i++) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/fd", (int)pids[i]);
-        for (usec_t end = now_ms() + 1000; access(path, F_OK) == 0; usleep(10000)) {
+        for (usec_t end = now_ms() + WAIT; access(path, F_OK) == 0; usleep(10000)) {
             char line[256] = "";
             snprintf(path, sizeof path, "/proc/%d/stat", (int)pids[i]);
             FILE *f = fopen(path, "r");
@@ -256,7 +256,7 @@ static bool notified(int fd, const char *what, unsigned ms) {
 static void current_is(unsigned which) {
     char target[256] = "", wanted[128];
     snprintf(wanted, sizeof wanted, "%s.img", t.digest[which]);
-    for (usec_t end = now_ms() + 1000; now_ms() < end && strcmp(target, wanted); usleep(10000)) {
+    for (usec_t end = now_ms() + WAIT; now_ms() < end && strcmp(target, wanted); usleep(10000)) {
         ssize_t got = readlink(path_of("state/policy/current"), target, sizeof target - 1);
         target[got > 0 ? got : 0] = 0;
     }
@@ -270,10 +270,10 @@ START_TEST(ready_is_notified_and_the_image_kept) {
     ck_assert(!notified(fd, "READY=1", 200));
     ck_assert_int_ne(access(path_of("state/policy/current"), F_OK), 0);
     command("ready", t.policy[0], 0, "core sent");
-    ck_assert(notified(fd, "READY=1", 1000));
+    ck_assert(notified(fd, "READY=1", WAIT));
     current_is(0);
     kill(t.pid, SIGTERM);
-    ck_assert(notified(fd, "STOPPING=1", 1000));
+    ck_assert(notified(fd, "STOPPING=1", WAIT));
     close(fd);
 }
 END_TEST
@@ -286,7 +286,7 @@ START_TEST(core_asks_and_takes) {
     size_t from = t.size;
     command("load", 7, 0, "core got LOADED id=7 ok=1 faults=0 sealed=1");
     snprintf(what, sizeof what, "policy=%llx", (unsigned long long)t.policy[1]);
-    ck_assert_ptr_nonnull(strstr(line_after(from, "core got LOADED", 100), what));
+    ck_assert_ptr_nonnull(strstr(line_after(from, "core got LOADED", WAIT), what));
     current_is(0); /* not before core took it */
     command("commit", 7, 1, "core sent");
     current_is(1);
@@ -312,7 +312,7 @@ START_TEST(one_load_after_the_other) {
     start();
     size_t from = t.size;
     for (unsigned i = 1; i <= 3; i++) command("load", i, 0, "core sent");
-    line_after(from, "core got LOADED id=1 ok=1", 2000);
+    line_after(from, "core got LOADED id=1 ok=1", WAIT);
     usleep(300000);
     ck_assert(!said(from, "LOADED id=2"));
     command("commit", 1, 1, "core got LOADED id=2 ok=1");
@@ -325,7 +325,7 @@ START_TEST(sighup_loads) {
     size_t from = t.size;
     config_image(1);
     kill(t.pid, SIGHUP);
-    line_after(from, "core got LOADED id=0 ok=1", 3000);
+    line_after(from, "core got LOADED id=0 ok=1", WAIT);
     command("commit", 0, 1, "core sent");
     current_is(1);
 }
@@ -341,7 +341,7 @@ START_TEST(bad_loads_are_reported) {
     config_write(cases[_i].config);
     size_t from = t.size;
     command("load", 3, 0, "core got LOADED id=3 ok=0");
-    const char *line = line_after(from, "core got LOADED id=3", 100);
+    const char *line = line_after(from, "core got LOADED id=3", WAIT);
     ck_assert_msg(strstr(line, cases[_i].report) && strstr(line, "sealed=1"), "%s", line);
     ck_assert_int_gt(number_in(line, "faults="), 0);
     output_read(50);
@@ -357,7 +357,7 @@ START_TEST(hanging_loader_is_ended) {
     size_t from = t.size;
     usec_t began = now_ms();
     command("load", 3, 0, "core sent");
-    const char *line = line_after(from, "core got LOADED id=3 ok=0", 12000);
+    const char *line = line_after(from, "core got LOADED id=3 ok=0", WAIT);
     ck_assert_msg(strstr(line, "longer than 10 s"), "%s", line);
     ck_assert_uint_ge(now_ms() - began, 9900);
 }
@@ -369,7 +369,7 @@ START_TEST(other_directories_need_a_restart) {
     config_image(1);
     size_t from = t.size;
     command("load", 5, 0, "core got LOADED id=5 ok=0");
-    const char *line = line_after(from, "core got LOADED id=5", 100);
+    const char *line = line_after(from, "core got LOADED id=5", WAIT);
     ck_assert_msg(strstr(line, "needs a restart"), "%s", line);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(sighup_outlives_core) {
     size_t from = t.size;
     if (_i == 0) { /* it is offered, and core dies before it says whether it takes it */
         kill(t.pid, SIGHUP);
-        line_after(from, "core got LOADED id=0 ok=1", 3000);
+        line_after(from, "core got LOADED id=0 ok=1", WAIT);
         from = t.size;
         kill(pid, SIGKILL);
     } else { /* there is no core just now */
@@ -404,7 +404,7 @@ START_TEST(sighup_outlives_core) {
         kill(t.pid, SIGHUP);
     }
     pid_of(from, "core");
-    line_after(from, "core got LOADED id=0 ok=1", 3000);
+    line_after(from, "core got LOADED id=0 ok=1", WAIT);
     command("commit", 0, 1, "core sent");
     current_is(1);
 }
@@ -415,7 +415,7 @@ END_TEST
 static void refused(int status, const char *why) {
     size_t from = t.size;
     start_with(NULL, -1);
-    ck_assert_int_eq(ended(5000), status);
+    ck_assert_int_eq(ended(WAIT), status);
     ck_assert_msg(t.text && strstr(t.text + from, why), "no \"%s\" in:\n%s", why, t.text + from);
     ck_assert_ptr_null(strstr(t.text + from, "standin core"));
 }
@@ -436,11 +436,11 @@ START_TEST(faulty_with_a_last_good_one) {
     size_t from = t.size;
     start_with(NULL, -1);
     pid_of(from, "core");
-    line_after(from, "LAST GOOD POLICY", 1000);
-    line_after(from, "gateway.yaml:9:1: worse thing", 100);
+    line_after(from, "LAST GOOD POLICY", WAIT);
+    line_after(from, "gateway.yaml:9:1: worse thing", WAIT);
     config_image(1); /* and when it is corrected it is taken */
     kill(t.pid, SIGHUP);
-    line_after(from, "core got LOADED id=0 ok=1", 3000);
+    line_after(from, "core got LOADED id=0 ok=1", WAIT);
 }
 END_TEST
 
@@ -459,11 +459,11 @@ END_TEST
 
 START_TEST(check_says_and_ends) {
     start_with("--check", -1);
-    ck_assert_int_eq(ended(5000), 0);
+    ck_assert_int_eq(ended(WAIT), 0);
     config_write("#fault");
     size_t from = t.size;
     start_with("--check", -1);
-    ck_assert_int_eq(ended(5000), 1);
+    ck_assert_int_eq(ended(WAIT), 1);
     char line[256]; /* bare, as an editor wants it */
     snprintf(line, sizeof line, "\n%s/gateway.yaml:9:1: worse thing\n", t.dir);
     ck_assert_msg(strstr(t.text + from, line), "%s", t.text + from);
@@ -562,7 +562,7 @@ END_TEST
 static Suite *supervisor_suite(void) {
     Suite *s = suite_create("supervisor");
     TCase *c = tcase_create("supervisor");
-    tcase_set_timeout(c, 40);
+    tcase_set_timeout(c, 120);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, each_gets_its_own_and_nothing_else);
     tcase_add_test(c, supervisor_keeps_few_capabilities);

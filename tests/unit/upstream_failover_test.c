@@ -21,18 +21,19 @@ START_TEST(failover_silence) {
     ck_assert_uint_ge(now_ms() - begin, 380); /* not before the first one's time is up */
     answer_to(&q, 0, false, 1, &m);
     send_to(good, &q, &m);
-    run(f, SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->answers, 1);
     ck_assert_uint_eq(stats_of(f).upstream_timeouts, 1);
-    /* From now on the good one is first. */
-    begin = now_ms();
+    /* From now on the good one is first, and the other is not asked at all. */
+    while (take_within(f, silent, &q, 0)) {}
     ask(f, 2, "api.example.com");
     take(f, good, &q);
-    ck_assert_uint_lt(now_ms() - begin, 200);
     answer_to(&q, 0, false, 1, &m);
     send_to(good, &q, &m);
-    run(f, SECOND, 2);
+    run(f, WAIT, 2);
     ck_assert_uint_eq(f->answers, 2);
+    ck_assert(!take_within(f, silent, &q, 0));
+    ck_assert_uint_eq(stats_of(f).upstream_timeouts, 1);
     close(silent);
     close(good);
     stop(f);
@@ -54,7 +55,7 @@ START_TEST(failover_late_answer_counts) {
     take(f, other, &second); /* the first one's time was up */
     answer_to(&q, 0, false, 3, &m);
     send_to(slow, &q, &m);
-    run(f, SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->answers, 1);
     ck_assert(addr_equal(&f->from, &f->gateway.upstreams[0].address));
     close(slow);
@@ -73,13 +74,12 @@ START_TEST(failover_unreachable) {
     add_server(f, "::1", PORT);
     upstream_configure(f->u, &f->gateway);
     int good = server(SOCK_DGRAM, "::1", PORT);
-    uint64_t begin = now_ms();
     ask(f, 1, "api.example.com");
     take(f, good, &q);
-    ck_assert_uint_lt(now_ms() - begin, 200);
+    ck_assert_uint_eq(stats_of(f).upstream_timeouts, 0); /* no time was waited for */
     answer_to(&q, 0, false, 1, &m);
     send_to(good, &q, &m);
-    run(f, SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->answers, 1);
     close(good);
     stop(f);
@@ -94,36 +94,44 @@ START_TEST(all_unreachable_fails_at_once) {
     add_server(f, "::1", PORT);
     add_server(f, "192.0.2.1", PORT); /* no route at all */
     upstream_configure(f->u, &f->gateway);
-    uint64_t begin = now_ms();
     ask(f, 9, "api.example.com");
     ck_assert_uint_eq(f->failures, 0); /* never from within the call */
-    run(f, 2 * SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->failures, 1);
     ck_assert_uint_eq(f->last_id, 9);
     ck_assert_int_eq(f->reason, REASON_UPSTREAM_NETWORK);
-    ck_assert_uint_lt(now_ms() - begin, 500);
+    ck_assert_uint_eq(stats_of(f).upstream_timeouts, 0); /* no time was waited for */
     stop(f);
 }
 END_TEST
+
+static void on_later(uv_timer_t *timer) { *(bool *)timer->data = true; }
 
 START_TEST(silence_ends_with_the_budget) {
     if (!loopback_enter("silence_ends_with_the_budget"))
         return;
     struct packet q;
     unsigned queries = 0;
-    struct fixture *f = start(1500 * USEC_PER_MSEC, 16);
+    bool later = false;
+    uv_timer_t timer = {.data = &later};
+    struct fixture *f = start(2500 * USEC_PER_MSEC, 16);
     add_server(f, "127.0.0.1", PORT);
     upstream_configure(f->u, &f->gateway);
     int fd = server(SOCK_DGRAM, "127.0.0.1", PORT);
     uint64_t begin = now_ms();
     ask(f, 1, "api.example.com");
-    while (f->failures == 0 && now_ms() - begin < 3 * SECOND)
-        queries += take_within(f, fd, &q, 50);
+    /* However late a busy machine is: the loop keeps its timers in order. */
+    uv_timer_init(&f->loop, &timer);
+    uv_timer_start(&timer, on_later, 2900, 0);
+    while (f->failures == 0 && !later)
+        queries += take_within(f, fd, &q, 0);
     ck_assert_uint_eq(f->failures, 1);
     ck_assert_int_eq(f->reason, REASON_UPSTREAM_TIMEOUT);
-    ck_assert_uint_ge(now_ms() - begin, 1450);
-    ck_assert_uint_lt(now_ms() - begin, 1900);
+    ck_assert_uint_ge(now_ms() - begin, 2450);
+    while (take_within(f, fd, &q, 0))
+        queries++;
     ck_assert_uint_eq(queries, 3); /* at 0, 0.4 and 1.2 s */
+    uv_close((uv_handle_t *)&timer, NULL);
     close(fd);
     stop(f);
 }
@@ -139,7 +147,6 @@ START_TEST(errors_fail_over_then_fail) {
     add_server(f, "127.0.0.2", PORT);
     upstream_configure(f->u, &f->gateway);
     int one = server(SOCK_DGRAM, "127.0.0.1", PORT), two = server(SOCK_DGRAM, "127.0.0.2", PORT);
-    uint64_t begin = now_ms();
     ask(f, 1, "api.example.com");
     take(f, one, &q);
     answer_to(&q, 2, false, 0, &m);
@@ -147,10 +154,10 @@ START_TEST(errors_fail_over_then_fail) {
     take(f, two, &q);
     answer_to(&q, 5, false, 0, &m);
     send_to(two, &q, &m);
-    run(f, SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->failures, 1);
     ck_assert_int_eq(f->reason, REASON_UPSTREAM_ERROR);
-    ck_assert_uint_lt(now_ms() - begin, 300);
+    ck_assert_uint_eq(stats_of(f).upstream_timeouts, 0); /* no time was waited for */
     close(one);
     close(two);
     stop(f);
@@ -173,7 +180,7 @@ START_TEST(dead_server_is_probed) {
         take(f, good, &q);
         answer_to(&q, 0, false, 1, &m);
         send_to(good, &q, &m);
-        run(f, SECOND, i);
+        run(f, WAIT, i);
     }
     ck_assert_uint_eq(stats_of(f).upstream_queries, 4);
     int back = server(SOCK_DGRAM, "127.0.0.1", PORT);
@@ -182,7 +189,7 @@ START_TEST(dead_server_is_probed) {
     take(f, good, &q);
     answer_to(&q, 0, false, 1, &m);
     send_to(good, &q, &m);
-    run(f, SECOND, 4);
+    run(f, WAIT, 4);
     ck_assert_uint_eq(f->answers, 4);
     take(f, back, &q); /* the probe */
     answer_to(&q, 0, false, 1, &m);
@@ -195,7 +202,7 @@ START_TEST(dead_server_is_probed) {
     take(f, back, &q);
     answer_to(&q, 0, false, 1, &m);
     send_to(back, &q, &m);
-    run(f, SECOND, 5);
+    run(f, WAIT, 5);
     ck_assert_uint_eq(f->answers, 5);
     close(back);
     stop(f);
@@ -245,7 +252,7 @@ START_TEST(c35_ports_and_ids_over_1000_queries) {
         ids[i] = (uint16_t)(q.bytes[0] << 8 | q.bytes[1]);
         answer_to(&q, 0, false, 1, &m);
         send_to(fd, &q, &m);
-        run(f, SECOND, i + 1);
+        run(f, WAIT, i + 1);
     }
     ck_assert_uint_eq(f->answers, QUERIES);
     /* By chance about 8 of 1,000 meet an earlier one. */
@@ -283,7 +290,7 @@ START_TEST(c35_parallel_questions_keep_apart) {
         unsigned number = (unsigned)(q.bytes[14] - '0') * 10 + (unsigned)(q.bytes[15] - '0');
         answer_to(&q, 0, false, number, &m); /* so many records */
         send_to(fd, &q, &m);
-        run(f, SECOND, i + 1);
+        run(f, WAIT, i + 1);
         ck_assert_uint_eq(f->answers, i + 1);
         ck_assert_uint_eq(f->records, number);
         ck_assert_uint_eq(f->last_id, number + 1);
@@ -334,7 +341,7 @@ START_TEST(tls_upstreams_are_not_asked_in_the_clear) {
     ck_assert_uint_eq(upstream_configure(f->u, &f->gateway), 0);
     int fd = server(SOCK_DGRAM, "127.0.0.1", PORT);
     ask(f, 1, "api.example.com");
-    run(f, SECOND, 1);
+    run(f, WAIT, 1);
     ck_assert_uint_eq(f->failures, 1);
     ck_assert(!take_within(f, fd, &q, 50));
     close(fd);
