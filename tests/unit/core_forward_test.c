@@ -125,6 +125,17 @@ START_TEST(spoofing) {
     DROPPED(l.agent, l.uplink, packet_udp("::1", REMOTE6, 4000, 5000));
     DROPPED(l.agent, l.uplink, packet_udp("127.0.0.1", REMOTE4, 4000, 5000));
     DROPPED(l.agent, l.uplink, packet_udp("::ffff:10.77.1.16", REMOTE6, 4000, 5000));
+    /* Sources that are nobody's, though something was opened for them. */
+    static const char *const nobody[] = {
+        "0.0.0.0", "0.0.0.1", "255.255.255.255", "224.0.0.9", "240.0.0.1", "169.254.1.1", "8.8.8.8",
+        "198.51.100.1", "192.0.2.9", "::", "ff02::1", "::10.77.1.16", "64:ff9b::a4d:110",
+        "2002:a4d:110::1", "fec0::1", "2001:db8::1", "2001:db8:7::9"};
+    for (size_t i = 0; i < sizeof nobody / sizeof *nobody; i++) {
+        const char *to = strchr(nobody[i], ':') ? REMOTE6 : REMOTE4;
+        lab_open(&l, nobody[i], to, IPPROTO_UDP, 5000);
+        DROPPED(l.agent, l.uplink, packet_udp(nobody[i], to, 4000, 5000));
+        DROPPED(l.agent, l.uplink, packet_tcp(nobody[i], to, 4000, 443, SYN, 1, 0, 0));
+    }
     lab_stop(&l);
 }
 END_TEST

@@ -181,6 +181,46 @@ START_TEST(c23_c34_permit) {
 }
 END_TEST
 
+/* c34: every block of the special-purpose registries that is not the public internet, at its first and
+ * last address, among good ones. */
+START_TEST(c34_no_special_block) {
+    static const char *const four[] = {
+        "0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255",
+        "127.0.0.0", "127.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255",
+        "172.16.0.0", "172.31.255.255", "192.0.0.0", "192.0.0.8", "192.0.0.9", "192.0.0.170",
+        "192.0.0.255", "192.0.2.0", "192.0.2.255", "192.88.99.0", "192.88.99.255", "192.168.0.0",
+        "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.0", "198.51.100.255",
+        "203.0.113.0", "203.0.113.255", "224.0.0.0", "239.255.255.255", "240.0.0.0",
+        "255.255.255.254", "255.255.255.255"};
+    static const char *const six[] = {
+        "::", "::1", "::2", "::198.41.0.4", "::ffff:0.0.0.0", "::ffff:198.41.0.4",
+        "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:255.255.255.255", "::ffff:0:198.41.0.4",
+        "64:ff9b::", "64:ff9b::a9fe:a9fe", "64:ff9b::ffff:ffff", "64:ff9b:1::", "64:ff9b:1::a00:1",
+        "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "100::", "100::ffff:ffff:ffff:ffff", "100:0:0:1::",
+        "2001::", "2001::1", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff", "2001:1::1", "2001:1::2",
+        "2001:2::", "2001:3::1", "2001:4:112::1", "2001:10::", "2001:20::", "2001:30::",
+        "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8::",
+        "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2002::", "2002:a00:1::1", "2002:c629:4::1",
+        "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "5f00::", "fc00::", "fd00:ec2::254", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe80::",
+        "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "ff00::", "ff02::1", "ff0e::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
+    for (size_t i = 0; i < sizeof four / sizeof *four + sizeof six / sizeof *six; i++) {
+        bool is6 = i >= sizeof four / sizeof *four;
+        const char *bad = is6 ? six[i - sizeof four / sizeof *four] : four[i];
+        const char *good = is6 ? "2001:503:ba3e::2:30" : "198.41.0.4";
+        for (int place = 0; place < 3; place++) {
+            char addrs[200];
+            snprintf(addrs, sizeof addrs, "%s %s %s", place == 0 ? bad : good,
+                     place == 1 ? bad : good, place == 2 ? bad : good);
+            struct vetted *v = answer_of(API, is6 ? 28 : 1, place == 2 ? "far.example" : "", addrs);
+            ck_assert_msg(permit(TWO, API, is6 ? 28 : 1, v) == -REASON_REBINDING, "%s", addrs);
+            vetted_unref(v);
+        }
+    }
+}
+END_TEST
+
 START_TEST(decision_stands) {
     struct vetted *v = answer_of("other.example", 1, "", "198.41.0.4");
     ck_assert_int_eq(permit(TWO, "other.example", 1, v), -REASON_NOT_LISTED);
@@ -254,6 +294,7 @@ int main(void) {
     TCase *t = tcase_create("permit");
     tcase_add_unchecked_fixture(t, setup, teardown);
     tcase_add_test(t, c23_c34_permit);
+    tcase_add_test(t, c34_no_special_block);
     tcase_add_test(t, decision_stands);
     tcase_add_test(t, targets_told_as_data_are_hops_too);
     tcase_add_test(t, reference_is_held);
