@@ -194,7 +194,9 @@ uninstall: ## remove what install put there, except configuration, state and log
 given := $(filter command,$(firstword $(origin BUILD)))
 SAN_BUILD := $(if $(given),$(BUILD)/asan,build-asan)
 COV_BUILD := $(if $(given),$(BUILD)/cov,build-cov)
-COV_PATHS := gateway/base gateway/proto gateway/policy resolver/vet gateway/core/ledger.c
+COV_PATHS := gateway/policy gateway/proto resolver/vet \
+             gateway/core/ledger.c gateway/core/names.c gateway/core/slab.c
+COV_OTHERS := $(filter-out $(COV_PATHS),$(MODULES))
 
 asan: ## build every program under the sanitizers, into build-asan/bin
 	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) all
@@ -206,7 +208,7 @@ cov: ## run the unit tests with coverage counters, print the branches taken
 	@command -v gcovr >/dev/null || { echo "cov: gcovr is missing: make deps SET=check" >&2; exit 1; }
 	@find $(COV_BUILD) -name '*.gcda' -delete 2>/dev/null || true
 	@$(MAKE) --no-print-directory COV=1 BUILD=$(COV_BUILD) unit-run
-	@tools/coverage $(COV_BUILD) $(COV_PATHS)
+	@tools/coverage $(COV_BUILD) $(COV_PATHS) -- $(COV_OTHERS)
 
 lint: all ## check the rules that no compiler checks
 	@tools/lint/lint --self-test
