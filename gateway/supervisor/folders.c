@@ -151,7 +151,7 @@ int folders_make(struct supervisor *s) {
     int fd = folder_own(below, core->uid, core->gid, 0700);
     if (fd < 0) return fd;
     s->core_directory = folder_path(fd);
-    fd = folder_own(g->log_directory, recorder->uid, s->admin ? s->admin : recorder->gid, 0750);
+    fd = folder_own(g->log_directory, recorder->uid, recorder->gid, 0750);
     if (fd < 0) return fd;
     s->log_directory = folder_path(fd);
     return s->core_directory < 0 || s->log_directory < 0 ? -EMFILE : 0;

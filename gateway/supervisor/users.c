@@ -28,5 +28,7 @@ int users_find(struct supervisor *s, uint32_t base) {
     }
     const struct group *admin = getgrnam(GROUP_ADMIN);
     s->admin = admin ? admin->gr_gid : 0;
+    /* Files of the log get the group of their maker: its members may read them. */
+    if (s->admin) s->users[PROCESS_RECORDER].gid = s->admin;
     return 0;
 }
