@@ -112,35 +112,39 @@ static int setting_apply(const struct setting *s, const char *interface) {
     return error == -ENOENT && (s->optional || interface) ? 0 : error;
 }
 
-static int interface_apply(const char *name, const char **ret_name) {
+/* Agents must never be the gateway's router. And replies to an address that nobody has wait for its
+ * neighbour to answer, each on the account of the resolver's one socket: 250 of them would fill it, so
+ * an agent that asks from invented addresses would silence it for all. */
+static const struct setting agents_only[] = {
+    {"ipv6/conf/%s/accept_ra", "0", true},
+    {"ipv4/neigh/%s/unres_qlen_bytes", "4096", false},
+    {"ipv6/neigh/%s/unres_qlen_bytes", "4096", true},
+};
+
+static int interface_apply(const char *name, const struct setting *settings, size_t count,
+                           const char **ret_name) {
     if (!ruleset_ifname_valid(name)) return -EINVAL;
-    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
-        int error = setting_apply(&each[i], name);
+    for (size_t i = 0; i < count; i++) {
+        int error = setting_apply(&settings[i], name);
         if (error < 0) {
-            if (ret_name) *ret_name = each[i].name;
+            if (ret_name) *ret_name = settings[i].name;
             return error;
         }
     }
     return 0;
 }
+#define EACH each, sizeof each / sizeof *each
+#define AGENTS_ONLY agents_only, sizeof agents_only / sizeof *agents_only
 
 /* A router that forwards ignores router advertisements unless accept_ra is 2 (ip-sysctl.rst): an
- * uplink that lives on them must go on doing so. Agents must never be the gateway's router. */
+ * uplink that lives on them must go on doing so. */
 static int advertisements_apply(const struct policy_gateway *g, const char **ret_name) {
-    static const struct setting off = {"ipv6/conf/%s/accept_ra", "0", true};
     char name[PATH_MAX_HERE], value[SYSCTL_VALUE_MAX];
-    for (uint32_t i = 0; i < g->agent_interfaces; i++) {
-        int error = setting_apply(&off, g->agents[i].interface);
-        if (error < 0) {
-            if (ret_name) *ret_name = off.name;
-            return error;
-        }
-    }
     snprintf(name, sizeof name, "ipv6/conf/%s/accept_ra", g->uplink);
     int error = sysctl_get(name, value);
     if (error == 0 && strcmp(value, "1") == 0) error = sysctl_set(name, "2");
     if (error < 0 && error != -ENOENT) {
-        if (ret_name) *ret_name = off.name;
+        if (ret_name) *ret_name = agents_only[0].name;
         return error;
     }
     return 0;
@@ -156,10 +160,12 @@ int sysctl_prepare(const struct policy *p, const char **ret_name) {
             return error;
         }
     }
-    for (uint32_t i = 0; i < g->agent_interfaces && error == 0; i++)
-        error = interface_apply(g->agents[i].interface, ret_name);
-    if (error == 0) error = interface_apply(g->uplink, ret_name);
-    if (error == 0 && g->management[0]) error = interface_apply(g->management, ret_name);
+    for (uint32_t i = 0; i < g->agent_interfaces && error == 0; i++) {
+        error = interface_apply(g->agents[i].interface, EACH, ret_name);
+        if (error == 0) error = interface_apply(g->agents[i].interface, AGENTS_ONLY, ret_name);
+    }
+    if (error == 0) error = interface_apply(g->uplink, EACH, ret_name);
+    if (error == 0 && g->management[0]) error = interface_apply(g->management, EACH, ret_name);
     return error == 0 ? advertisements_apply(g, ret_name) : error;
 }
 

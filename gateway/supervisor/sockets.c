@@ -34,6 +34,7 @@ static int socket_options(int fd, bool six, bool stream) {
     int level = six ? IPPROTO_IPV6 : IPPROTO_IP, option = six ? IPV6_RECVPKTINFO : IP_PKTINFO;
     if (setsockopt(fd, level, option, &one, sizeof one) < 0) return -errno;
     socket_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE);
+    socket_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE); /* replies wait in it for neighbours to answer */
     return 0;
 }
 

@@ -4,6 +4,7 @@
   rounds GATEWAY FAMILY TRANSPORT FIRST COUNT   resolve hN.rounds.search.example, connect at once
   flood SECONDS ADDRESS...                      UDP and SYNs to addresses that must not be reached
   raw KINDS SOURCE DESTINATIONS                 crafted packets (gre,sctp,fragment,...), each three times
+  strangers SECONDS GATEWAY SUBNET COUNT        queries from addresses of the subnet that nobody has
   ask GATEWAY NAME TYPE [tcp]                   one query: rcode, addresses, ttl, ede, milliseconds
   ask-all GATEWAY TRANSPORT NAMES TYPES         each of the names for each type; the answers by "name type"
   serve-load GATEWAY SECONDS                    resolve and connect until the time is up; count outcomes
@@ -12,6 +13,7 @@ import json
 import random
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -220,6 +222,23 @@ def raw(kinds, src, destinations):
         for kind in kinds.split(","):
             for _ in range(3):
                 sent += s.sendto(crafted(kind, src, dst), to) > 0
+    return {"sent": sent}
+
+
+def strangers(seconds, gateway, subnet, count):
+    """Queries from `count` addresses of the subnet that nobody has, 600 a second in all."""
+    s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    out = subprocess.run(["ip", "neigh", "show", gateway], capture_output=True, text=True).stdout.split()
+    mac = bytes.fromhex(out[out.index("lladdr") + 1].replace(":", ""))
+    six, sent = ":" in gateway, 0
+    start = time.monotonic()
+    while time.monotonic() < start + float(seconds):
+        src = f"{subnet}{sent % int(count) + 1000:x}" if six else f"{subnet}{sent % int(count) + 30}"
+        datagram = udp(src, gateway, 53, query("steal.evil.example", 1)[1], sport=1024 + sent % 60000)
+        s.sendto((ip6 if six else ip4)(17, src, gateway, datagram), ("eth0", 0x86DD if six else 0x0800, 0, 0, mac))
+        sent += 1
+        if sent > (time.monotonic() - start) * 600:
+            time.sleep(0.005)
     return {"sent": sent}
 
 

@@ -3,9 +3,10 @@ import os
 import random
 import socket
 import subprocess
+import time
 
 import tglab
-from support import agent, check, eventually
+from support import agent, agent_result, agent_start, check, eventually
 
 G4, G6 = tglab.GATEWAY4["agent1"], tglab.GATEWAY6["agent1"]
 
@@ -113,6 +114,20 @@ while data:
 assert not want, want
 """, tglab.ROOT / "tests/net", G4)
     check(p.returncode == 0, p.stderr[-800:])
+
+
+def test_c45_queries_from_invented_addresses(fresh):
+    """Their replies wait for neighbours that never answer; nobody else's do."""
+    lab = fresh(change=lambda t: t.replace("queries_per_second: 5000", "queries_per_second: 500"))
+    for family, subnet, count in ((tglab.GATEWAY4, "10.77.1.", 200), (tglab.GATEWAY6, "fd77:1::", 900)):
+        agent(lab, "agent1", "ask", family["agent1"], "api.search.example", "A")  # makes neighbours
+        flood = agent_start(lab, "agent1", "strangers", "5", family["agent1"], subnet, count)
+        time.sleep(1)
+        answers = [agent(lab, "agent2", "ask", family["agent2"], "code.git.example", "A") for _ in range(20)]
+        flooded = agent_result(flood)
+        check(flooded["sent"] > 2000, f"the flood did not flow: {flooded}")
+        lost = [a for a in answers if a.get("rcode") != 0]
+        check(not lost, f"{family['agent2']}: {len(lost)} of 20 unanswered: {lost[:1]}")
 
 
 def test_hostile_control(lab):

@@ -304,6 +304,8 @@ START_TEST(switches) {
     expect_sysctl("ipv4/conf/tga0/send_redirects", "0");
     expect_sysctl("ipv4/conf/tga0/accept_redirects", "0");
     expect_sysctl("ipv6/conf/tga0/accept_ra", "0");
+    expect_sysctl("ipv4/neigh/tga0/unres_qlen_bytes", "4096");
+    expect_sysctl("ipv6/neigh/tga0/unres_qlen_bytes", "4096");
     expect_sysctl("ipv6/conf/tgu0/accept_ra", "2");
     expect_sysctl("ipv6/conf/tgu0/forwarding", "1");
     ck_assert_int_eq(sysctl_forwarding(false), 0);
