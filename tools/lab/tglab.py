@@ -310,10 +310,13 @@ class Lab:
         ca.mkdir()
         names = ["*.search.example", "*.cdn.search.example", "*.pkg.example", "*.git.example",
                  "*.paste.example", "*.evil.example", "resolver.example"]
-        (ca / "ext").write_text("subjectAltName=" + ",".join(f"DNS:{n}" for n in names) + "\n")
+        # what strict verifiers ask for (RFC 5280 section 4.2.1)
+        (ca / "ext").write_text("subjectAltName=" + ",".join(f"DNS:{n}" for n in names) + "\n"
+                                "basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\n"
+                                "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
         ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         sh("openssl", "req", "-x509", *ec, "-days", "2", "-subj", "/CN=Tidegate lab CA",
-           "-keyout", ca / "ca.key", "-out", ca / "ca.pem")
+           "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", ca / "ca.key", "-out", ca / "ca.pem")
         sh("openssl", "req", *ec, "-subj", "/CN=lab", "-keyout", ca / "server.key", "-out",
            ca / "server.csr")
         sh("openssl", "x509", "-req", "-days", "2", "-in", ca / "server.csr", "-CA", ca / "ca.pem",
