@@ -113,8 +113,8 @@ static int setting_apply(const struct setting *s, const char *interface) {
 }
 
 /* Agents must never be the gateway's router. And replies to an address that nobody has wait for its
- * neighbour to answer, each on the account of the resolver's one socket: 250 of them would fill it, so
- * an agent that asks from invented addresses would silence it for all. */
+ * neighbour to answer, on the account of the resolver's one socket: 250 of them would fill it, so
+ * that an agent that asks from invented addresses would silence it for all. */
 static const struct setting agents_only[] = {
     {"ipv6/conf/%s/accept_ra", "0", true},
     {"ipv4/neigh/%s/unres_qlen_bytes", "4096", false},

@@ -155,8 +155,8 @@ static void child_tell(struct supervisor *s, enum process p, int status) {
 }
 
 /* What we sent to a core that is gone means nothing to its successor; and what a child that was
- * ended had queued for core must not be seen again. A pair that was shut down ends with empty reads,
- * without end. */
+ * ended had queued for core must not be seen again. A pair that was shut down gives empty reads for
+ * ever. */
 static void child_drain(const struct supervisor *s, enum pair pair) {
     char byte[1];
     while (!pair_shut(s, pair)) {
