@@ -317,12 +317,16 @@ END_TEST
 
 START_TEST(extension_headers) {
     static const uint8_t padding[8] = {0, 0, 1, 4}, routing[8] = {0, 0, 4, 0};
+    static const uint8_t authentication[8] = {0, 0, 0, 0, 1, 2, 3, 4};
     struct lab l;
     lab_start(&l);
     lab_open(&l, AGENT6, REMOTE6, IPPROTO_UDP, 5000);
     struct packet p = packet_udp(AGENT6, REMOTE6, 4000, 5000);
     DROPPED(l.agent, l.uplink, with_header(&p, 0, padding));
     DROPPED(l.agent, l.uplink, with_header(&p, 60, padding));
+    /* As for IPv4, where it is a protocol of its own. */
+    COUNTED(&l, REASON_NO_OPENING,
+            DROPPED(l.agent, l.uplink, with_header(&p, 51, authentication)));
     COUNTED(&l, REASON_INVALID_STATE, DROPPED(l.agent, l.uplink, with_header(&p, 43, routing)));
     COUNTED(&l, REASON_INVALID_STATE, DROPPED(l.agent, l.uplink, with_header(&p, 135, padding)));
     PASSES(l.agent, l.uplink, p);
