@@ -39,8 +39,9 @@ static struct model_tool *tool_add(struct model *m, struct place at, const char 
                                    const char *version) {
     const char *full = model_join(m, name, "@", version);
     const char *kept_name = model_text(m, name), *kept_version = model_text(m, version);
-    struct model_tool *tool = list_add(m, &m->tools);
-    if (!tool || m->faults.nomem) return NULL;
+    /* Before it is in the list: names there are compared with. */
+    struct model_tool *tool = m->faults.nomem ? NULL : list_add(m, &m->tools);
+    if (!tool) return NULL;
     *tool = (struct model_tool){.name = kept_name,
                                 .version = kept_version,
                                 .full = full,
