@@ -90,6 +90,8 @@ static struct run run_start(const struct log_writer *w, const char *const *more)
         signal(SIGTERM, SIG_DFL); /* Check's handler would pass it on to the whole group */
         dup2(out[1], 1);
         dup2(error[1], 2);
+        close(out[0]); /* else it would be its own reader */
+        close(error[0]);
         int status = log_main(count, arguments, NULL);
         fflush(NULL);
         _exit(status);
@@ -347,6 +349,21 @@ START_TEST(follows_over_rotations) {
 }
 END_TEST
 
+/* `log tail -f | head -1` ends when head has, although nothing more comes. */
+START_TEST(follows_no_longer_than_it_is_read) {
+    struct log_writer w;
+    writer_make(&w);
+    put_query(&w, "one.example", REASON_NOT_LISTED);
+    struct run r = run_start(&w, (const char *const[]){"-f", NULL});
+    read_until(r.out, "one.example");
+    close(r.out);
+    int status;
+    ck_assert_int_eq(waitpid(r.pid, &status, 0), r.pid);
+    close(r.error);
+    writer_remove(&w);
+}
+END_TEST
+
 int main(void) {
     TCase *t = tcase_create("log");
     tcase_set_timeout(t, 60);
@@ -358,6 +375,7 @@ int main(void) {
     tcase_add_test(t, usage);
     tcase_add_test(t, no_log);
     tcase_add_test(t, follows_over_rotations);
+    tcase_add_test(t, follows_no_longer_than_it_is_read);
     Suite *s = suite_create("log");
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #include "tools/tidegate/log_show.h"
 
 #define DEFAULT_LOG "/var/log/tidegate"
-#define FOLLOW_PAUSE_USEC 200000
+#define FOLLOW_PAUSE_MSEC 200
 #define LAST_DEFAULT 10
 
 struct tail {
@@ -130,6 +131,12 @@ static bool print_next(void *ctx, const char *file, const char *line, size_t siz
     return take;
 }
 
+/* Waits a little; true when the reader of standard output is gone, however quiet the log is. */
+static bool pause_or_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, FOLLOW_PAUSE_MSEC) > 0 && (out.revents & (POLLERR | POLLHUP | POLLNVAL));
+}
+
 static int tail_run(struct tail *t, const char *directory) {
     struct log_files f;
     int r = log_files_open(&f, directory);
@@ -138,8 +145,7 @@ static int tail_run(struct tail *t, const char *directory) {
         print_gathered(t);
         if (r == -ENOENT && t->follow) r = 0; /* it may come */
         while (r == 0 && t->follow) {
-            if (fflush(stdout) != 0) break; /* nobody reads any more */
-            usleep(FOLLOW_PAUSE_USEC);
+            if (fflush(stdout) != 0 || pause_or_gone()) break; /* nobody reads any more */
             r = log_files_follow(&f, print_next, t);
         }
         log_files_close(&f);
