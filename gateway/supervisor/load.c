@@ -16,7 +16,6 @@
 #include "gateway/supervisor/supervisor.h"
 
 #define LOAD_TIME (10 * USEC_PER_SEC)
-#define COMMIT_TIME (60 * USEC_PER_SEC) /* core applies a large policy, revokes flows */
 #define REPORT_LINES_SHOWN 200
 #define REPORT_LINE_MAX 1000
 
@@ -112,7 +111,8 @@ static int load_take(struct supervisor *s, int status, struct image *ret) {
     return error < 0 ? -EINVAL : 0;
 }
 
-/* LOADED to core; with an image it becomes the candidate. `report` -1: there is none. */
+/* LOADED to core; with an image it becomes the candidate, until core says whether it took it or is
+ * gone, however long that is: given up earlier, what is in force and what is kept would differ. */
 static void load_answer(struct supervisor *s, uint64_t id, struct image *image, int report,
                         uint32_t faults) {
     struct proto_message m;
@@ -131,7 +131,6 @@ static void load_answer(struct supervisor *s, uint64_t id, struct image *image, 
     }
     s->candidate = *image;
     s->candidate_id = id;
-    s->candidate_until = clock_now(&clock_system) + COMMIT_TIME;
 }
 
 void load_next(struct supervisor *s) {

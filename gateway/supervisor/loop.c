@@ -113,11 +113,6 @@ static int loop_due(struct supervisor *s) {
     }
     if (s->load.pid && s->load.deadline <= now) load_ended(s, -1);
     if (s->load.pid && s->load.deadline < next) next = s->load.deadline;
-    if (s->candidate.fd >= 0 && s->candidate_until <= now) {
-        log_error("core did not say whether it took the policy");
-        load_commit(s, s->candidate_id, false);
-    }
-    if (s->candidate.fd >= 0 && s->candidate_until < next) next = s->candidate_until;
     if (next == UINT64_MAX) return -1;
     return next <= now ? 0 : (int)((next - now) / USEC_PER_MSEC) + 1;
 }

@@ -38,10 +38,26 @@ static int write_all(int fd, const uint8_t *bytes, size_t size) {
     return 0;
 }
 
+/* Whether the file is this image, every byte: a disk may have lost some since it was written. Read,
+ * not mapped: a bad block must be an error, not a signal. */
+static bool store_has(int dir, const struct image *i, const char *name) {
+    const uint8_t *rest = i->map;
+    size_t left = i->size;
+    uint8_t block[65536];
+    ssize_t got = 0;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    while ((got = read(fd, block, sizeof block)) > 0) {
+        if ((size_t)got > left || memcmp(block, rest, (size_t)got) != 0) break;
+        rest += got;
+        left -= (size_t)got;
+    }
+    close(fd);
+    return got == 0 && left == 0;
+}
+
 static int store_image(int dir, const struct image *i, const char *name) {
-    struct stat st;
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (size_t)st.st_size == i->size)
-        return 0; /* named by content, and renamed into place only when complete */
+    if (store_has(dir, i, name)) return 0;
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(dir, "new.img", flags, 0644);
     int error = fd < 0 ? -errno : write_all(fd, i->map, i->size);

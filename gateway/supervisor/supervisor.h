@@ -69,9 +69,8 @@ struct supervisor {
     uint64_t waiting[SUPERVISOR_LOADS_MAX]; /* ids of loads asked for meanwhile */
     unsigned waiting_count;
     struct image current;   /* in force */
-    struct image candidate; /* sent to core, COMMIT awaited until candidate_until */
+    struct image candidate; /* sent to core, COMMIT awaited */
     uint64_t candidate_id;
-    usec_t candidate_until;
     bool stored; /* current is on disk */
     bool stopping, stopped;
     usec_t watchdog, watchdog_due; /* interval of the service manager's watchdog; 0: none */

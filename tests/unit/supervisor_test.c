@@ -444,6 +444,35 @@ START_TEST(faulty_with_a_last_good_one) {
 }
 END_TEST
 
+/* A disk that lost bits: the image is kept anew, though a file of its name and size is there. */
+START_TEST(damaged_image_is_kept_anew) {
+    char path[192], byte;
+    start();
+    command("ready", t.policy[0], 0, "core sent");
+    current_is(0);
+    kill(t.pid, SIGTERM);
+    ck_assert_int_eq(ended(6000), 0);
+    snprintf(path, sizeof path, "%s/state/policy/%s.img", t.dir, t.digest[0]);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_eq(pread(fd, &byte, 1, 1000), 1);
+    byte ^= 1;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, 1000), 1);
+    close(fd);
+    unlink(path_of("state/policy/current"));
+    size_t from = t.size;
+    start_with(NULL, -1);
+    pid_of(from, "core");
+    command("ready", t.policy[0], 0, "core sent");
+    current_is(0);
+    kill(t.pid, SIGTERM);
+    ck_assert_int_eq(ended(6000), 0);
+    config_write("#fault");
+    from = t.size;
+    start_with(NULL, -1);
+    line_after(from, "LAST GOOD POLICY", WAIT);
+}
+END_TEST
+
 START_TEST(last_good_one_of_another_configuration) {
     start();
     command("ready", t.policy[0], 0, "core sent");
@@ -586,6 +615,7 @@ static Suite *supervisor_suite(void) {
     tcase_add_loop_test(c, sighup_outlives_core, 0, 2);
     tcase_add_test(c, faulty_without_a_last_good_one);
     tcase_add_test(c, faulty_with_a_last_good_one);
+    tcase_add_test(c, damaged_image_is_kept_anew);
     tcase_add_test(c, last_good_one_of_another_configuration);
     tcase_add_test(c, check_says_and_ends);
     tcase_add_test(c, second_instance_is_refused);
