@@ -200,7 +200,9 @@ static void session_reloaded(struct connection *k, const struct msg_reloaded *m,
     json_object_set_new(o, "ok", json_boolean(m->ok));
     if (!m->ok)
         json_object_set_new(o, "error",
-                            json_string("the policy was refused; the last good one stays"));
+                            json_string(m->faults ? "the policy was refused; the last good one stays"
+                                                  : "core could not take it, its log says why; "
+                                                    "the last good policy stays"));
     json_object_set_new(o, "policy",
                         m->policy == policy_id(p)
                             ? json_string(policy_digest_text(p, digest))

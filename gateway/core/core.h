@@ -31,7 +31,7 @@
 #include "gateway/proto/proto.h"
 
 #define CORE_EVENTS_MAX 64u  /* events that wait for the recorder */
-#define CORE_ASKS_MAX 8u     /* reloads that control waits for */
+#define CORE_ASKS_MAX 32u    /* reloads that control waits for: it has as many connections */
 #define CORE_KEYS_MAX 4096u
 #define CORE_TICK (200 * USEC_PER_MSEC)
 

@@ -213,6 +213,7 @@ static void answer(struct core *c, uint64_t ask, const struct loaded *l) {
 void reload_ask(struct core *c) {
     const struct msg_ask *ask = proto_body(&c->in);
     if (c->ask_count == CORE_ASKS_MAX) {
+        log_warn("a reload is refused: %u are waiting already", c->ask_count);
         answer(c, ask->id, &(struct loaded){.report = -1});
         return;
     }

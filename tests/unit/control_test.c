@@ -216,6 +216,28 @@ START_TEST(why_an_address) {
 }
 END_TEST
 
+/* A policy without faults that is not in force: nobody looks for the fault in it. */
+START_TEST(reload_that_core_did_not_take) {
+    struct proto_message m;
+    int fd = client();
+    ask(fd, "{\"op\":\"reload\"}\n");
+    struct msg_ask q = core_asked(PROTO_ASK_RELOAD);
+    struct msg_reloaded *r = proto_begin(&m, PROTO_RELOADED, 0);
+    r->id = q.id;
+    r->policy = t.policy;
+    m.fds[0] = memfd_create("report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    m.fd_count = 1;
+    ck_assert_int_eq(channel_send(&t.core, &m), 0);
+    close(m.fds[0]);
+    json_t *o = answer(fd);
+    const char *error = json_string_value(json_object_get(o, "error"));
+    ck_assert(json_is_false(json_object_get(o, "ok")));
+    ck_assert_ptr_nonnull(strstr(error, "core could not take it"));
+    json_decref(o);
+    close(fd);
+}
+END_TEST
+
 START_TEST(reload_refused_with_its_report) {
     static const char report[] = "a.yaml:1:2: bad \x1b[31m\xff thing\nb.yaml:3:4: caf\xc3\xa9\nlast";
     struct proto_message m;
@@ -234,6 +256,7 @@ START_TEST(reload_refused_with_its_report) {
     close(m.fds[0]);
     json_t *o = answer(fd), *lines = json_object_get(o, "report");
     ck_assert(json_is_false(json_object_get(o, "ok")));
+    ck_assert_ptr_nonnull(strstr(json_string_value(json_object_get(o, "error")), "was refused"));
     ck_assert_uint_eq(json_array_size(lines), 3);
     ck_assert_str_eq(json_string_value(json_array_get(lines, 0)), "a.yaml:1:2: bad ?[31m? thing");
     ck_assert_str_eq(json_string_value(json_array_get(lines, 1)), "b.yaml:3:4: caf\xc3\xa9");
@@ -533,6 +556,7 @@ static Suite *control_suite(void) {
     tcase_add_test(c, openings_with_no_page_items);
     tcase_add_test(c, owner_that_is_gone);
     tcase_add_test(c, why_an_address);
+    tcase_add_test(c, reload_that_core_did_not_take);
     tcase_add_test(c, reload_refused_with_its_report);
     tcase_add_test(c, another_policy_comes_into_force);
     tcase_add_test(c, bad_requests_get_one_line);
