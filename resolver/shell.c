@@ -35,7 +35,7 @@ struct shell {
 };
 
 static void fail(struct shell *s, const char *what, int error) {
-    log_error("%s: errno %d", what, error);
+    log_error("%s: %s", what, strerror(error));
     s->failed = error ? error : EPROTO;
     uv_stop(s->loop);
 }
@@ -230,7 +230,7 @@ struct shell *shell_new(uv_loop_t *loop, const struct clock *clock, const struct
     s->recorder.fd = fds->recorder;
     int r = uv_poll_init(loop, &s->core_poll, fds->core);
     if (r < 0) {
-        log_error("channel to core: errno %d", -r);
+        log_error("channel to core: %s", strerror(-r));
         free(s);
         return NULL;
     }
@@ -240,7 +240,7 @@ struct shell *shell_new(uv_loop_t *loop, const struct clock *clock, const struct
     s->handles = 3;
     r = start(s, fds);
     if (r < 0) {
-        log_error("start of the resolver: errno %d", -r);
+        log_error("start of the resolver: %s", strerror(-r));
         shell_close(s);
         return NULL;
     }

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "gateway/base/log.h"
@@ -28,7 +29,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static int failed(const char *what, int error) {
-    log_error("confinement: %s: errno %d", what, error);
+    log_error("confinement: %s: %s", what, strerror(error));
     return -error;
 }
 

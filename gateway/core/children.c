@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "gateway/base/log.h"
 #include "gateway/core/core.h"
@@ -18,7 +19,7 @@ int core_send(struct core *c, struct channel *to) {
     int r = channel_send(to, &c->out);
     if (r == -EAGAIN && to == &c->recorder) c->counts.records_lost++;
     if (r < 0 && r != -EAGAIN)
-        log_error("sending a message of type %u: errno %d", c->out.head.type, -r);
+        log_error("sending a message of type %u: %s", c->out.head.type, strerror(-r));
     return r;
 }
 
@@ -89,7 +90,7 @@ static bool next(struct core *c, struct channel *from, enum process process, uin
     int r = channel_receive(from, &c->in, accept);
     if (r == -EBADMSG && from == &c->supervisor) c->stopping = true; /* nobody left to trust */
     if (r == -EBADMSG && from != &c->supervisor) end_child(c, process);
-    else if (r < 0) log_error("reading from %s: errno %d", process_name(process), -r);
+    else if (r < 0) log_error("reading from %s: %s", process_name(process), strerror(-r));
     return r > 0;
 }
 

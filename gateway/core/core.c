@@ -15,7 +15,7 @@
 #define EXPIRE_MAX 65536u /* claims dropped in one tick */
 
 static int failed(const char *what, int error) {
-    log_error("%s: errno %d", what, -error);
+    log_error("%s: %s", what, strerror(-error));
     return error;
 }
 
@@ -59,8 +59,8 @@ static int open_marks(struct core *c) {
     const char *what = "";
     int r = marks_load(c->marks, c->config.state);
     if (r < 0 && r != -ENOENT)
-        log_warn("the table of marks cannot be used (errno %d): openings and flows that the kernel "
-                 "holds will be removed", -r);
+        log_warn("the table of marks cannot be used (%s): openings and flows that the kernel "
+                 "holds will be removed", strerror(-r));
     r = marks_assign(c->marks, &c->image.policy, &what);
     if (r == -ENOSPC) { /* numbers of keys long gone may be in the way; the kernel is asked later */
         marks_retain(c->marks, &c->image.policy);
@@ -111,8 +111,8 @@ static int self_test(struct core *c) {
         record_event(c, EVENT_SELF_TEST, 0, 0, UINT32_MAX);
         return 0;
     }
-    log_error("self-test failed for IPv%d: %s (errno %d); forwarding stays off", result.family,
-              selftest_fault_text(result.fault), -r);
+    log_error("self-test failed for IPv%d: %s (%s); forwarding stays off", result.family,
+              selftest_fault_text(result.fault), strerror(-r));
     return r;
 }
 
@@ -122,7 +122,7 @@ static int start_kernel(struct core *c) {
     const char *name = NULL;
     int r = sysctl_prepare(&c->image.policy, &name);
     if (r < 0) {
-        log_error("kernel switch %s could not be set: errno %d", name ? name : "", -r);
+        log_error("kernel switch %s could not be set: %s", name ? name : "", strerror(-r));
         return r;
     }
     if ((r = reload_ruleset(c, &c->image, false, true)) < 0) return r;
@@ -131,8 +131,8 @@ static int start_kernel(struct core *c) {
     marks_settle(c->marks);
     marks_retain(c->marks, &c->image.policy);
     if ((r = marks_save(c->marks, c->config.state)) < 0)
-        log_warn("marks could not be saved: errno %d; openings will not outlive a restart of core",
-                 -r);
+        log_warn("marks could not be saved: %s; openings will not outlive a restart of core",
+                 strerror(-r));
     if ((r = self_test(c)) < 0) return r;
     if ((r = sysctl_forwarding(true)) < 0) return failed("forwarding", r);
     return 0;
@@ -182,7 +182,7 @@ static bool ipv6_is_up(struct core *c) {
 void core_uplink(struct core *c) {
     const char *name = NULL;
     int changed = uplink_drain(c->uplink);
-    if (changed < 0) log_error("notices of links and routes: errno %d", -changed);
+    if (changed < 0) log_error("notices of links and routes: %s", strerror(-changed));
     /* An interface that has appeared has switches of its own. */
     if (changed > 0 && sysctl_prepare(&c->image.policy, &name) < 0)
         log_warn("kernel switch %s could not be set", name ? name : "");
@@ -197,7 +197,7 @@ static void guard_barrier(struct core *c) {
     if (barrier_verify(&c->image.policy) <= 0) return;
     int r = barrier_install(&c->image.policy);
     if (r < 0) {
-        log_error("the barrier was removed by another hand and could not be set: errno %d", -r);
+        log_error("the barrier was removed by another hand and could not be set: %s", strerror(-r));
         return;
     }
     if (r == 0) return;

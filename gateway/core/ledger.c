@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/core/marks.h"
 #include "gateway/core/slab.h"
 
 #define WHEEL 8192u /* seconds of one turn; later deadlines wait for another turn */
@@ -74,6 +75,7 @@ struct ledger {
     uint64_t second; /* the wheel has been emptied up to and without this one */
     uint8_t key[HASH_KEY_SIZE];
     uint32_t wheel[WHEEL];
+    uint32_t by_agent[MARKS_SUBJECTS]; /* claims, by the mark's agent */
 };
 
 static struct client *client_at(const struct ledger *l, uint32_t i) {
@@ -433,11 +435,13 @@ int ledger_put(struct ledger *l, const struct ledger_key *key, struct name_ref *
     if (i) {
         claim_unlist(l, i);
         wheel_leave(l, i);
+        l->by_agent[marks_subject(claim_at(l, i)->mark)]--;
     } else {
         i = claim_take(l, client, holding, key);
     }
     struct claim *c = claim_at(l, i);
     c->mark = mark;
+    l->by_agent[marks_subject(mark)]++;
     if (deadline > c->deadline) c->deadline = deadline;
     claim_list(l, i);
     wheel_enter(l, i);
@@ -484,6 +488,7 @@ static bool claim_drop(struct ledger *l, uint32_t i) {
     wheel_leave(l, i);
     unchain(&l->claims, &holding_at(l, holding)->claims, i);
     client_at(l, opening_at(l, opening)->client)->claims--;
+    l->by_agent[marks_subject(c->mark)]--;
     bool last = opening_leave(l, opening, i);
     slab_give(&l->claims, i);
     prune(l, holding, remote);
@@ -579,6 +584,10 @@ bool ledger_ports(const struct ledger *l, const struct addr *client, const struc
 uint32_t ledger_client_claims(const struct ledger *l, const struct addr *client) {
     uint32_t i = client_find(l, client);
     return i ? client_at(l, i)->claims : 0;
+}
+
+uint32_t ledger_agent_claims(const struct ledger *l, uint32_t mark) {
+    return l->by_agent[marks_subject(mark)];
 }
 
 uint32_t ledger_openings(const struct ledger *l, uint8_t family) {

@@ -188,11 +188,15 @@ static bool client_has_room(struct core *c, const struct request *q, const struc
 }
 
 /* The kernel counts a refreshed element twice until the transaction is over, so a map that was let
- * fill up could not even keep what it has. */
-static bool map_has_room(const struct core *c, uint8_t family, uint32_t places) {
+ * fill up could not even keep what it has. And no agent may have more than is left for all others:
+ * its clients may be as many as addresses in an IPv6 subnet, so their limits do not bound it. */
+static bool map_has_room(const struct core *c, const struct request *q, uint32_t places) {
+    const struct opening *first = &c->open->openings[q->first];
     uint32_t size = c->config.map_size, headroom = size / HEADROOM_PART;
     if (headroom > HEADROOM_MAX) headroom = HEADROOM_MAX;
-    return (uint64_t)ledger_openings(c->ledger, family) + places <= size - headroom;
+    uint64_t open = (uint64_t)ledger_openings(c->ledger, first->key.client.family) + places;
+    uint64_t agent = (uint64_t)ledger_agent_claims(c->ledger, first->mark) + q->fresh;
+    return open <= size - headroom && (q->fresh == 0 || agent <= size - headroom - open);
 }
 
 /* Lists all that the request changes. 0, -reason, or -ENOSPC: the group is too full for it. */
@@ -208,7 +212,7 @@ static int judge_request(struct core *c, struct request *q, const struct judging
     for (unsigned i = 0; i < q->client_count && r == 0; i++)
         if (!client_has_room(c, q, &q->clients[i])) r = -REASON_CLIENT_CAP;
     if (r < 0) return r;
-    if (!map_has_room(c, j->items[0].remote.family, places)) return -REASON_MAP_FULL;
+    if (!map_has_room(c, q, places)) return -REASON_MAP_FULL;
     /* For the whole group so far: an upper bound, as `used` counts removals and refreshes too. */
     r = ledger_reserve(c->ledger, q->first + q->count);
     return r == -ENOSPC ? -REASON_MAP_FULL : r < 0 ? -REASON_OPEN_FAILED : 0;
@@ -276,7 +280,7 @@ static void conclude(struct core *c, const struct request *q, int result) {
         return;
     }
     answer(c, q->id, result == -ENFILE ? REASON_MAP_FULL : REASON_OPEN_FAILED, 0, 0);
-    if (result != -ENFILE) log_warn("the kernel refused an opening: errno %d", -result);
+    if (result != -ENFILE) log_warn("the kernel refused an opening: %s", strerror(-result));
     if (result == -ENOENT) c->rebuild = true; /* the map is gone */
 }
 

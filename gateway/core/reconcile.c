@@ -122,7 +122,7 @@ static void remove_strays(struct comparing *k) {
         sync_key(c, &k->strays[i].key, k->strays[i].was);
     sync_end(c);
     int r = conntrack_delete_where(c->conntrack, 0, 0, flow_of_stray, k);
-    if (r < 0 && r != -EINTR) log_error("flows of removed openings: errno %d", -r);
+    if (r < 0 && r != -EINTR) log_error("flows of removed openings: %s", strerror(-r));
 }
 
 /* Sets again what the kernel lacks or has otherwise. How many. */
@@ -185,7 +185,7 @@ static bool compare_whole(struct core *c) {
     /* Gone, or filled by another hand beyond what can be compared. */
     if (r == -ENOENT || r == -E2BIG) c->rebuild = true;
     else if (r < 0 && r != -EINTR)
-        log_error("openings could not be compared with the kernel's: errno %d", -r);
+        log_error("openings could not be compared with the kernel's: %s", strerror(-r));
     if (r == 0) restored = restore_missing(c);
     tell_drift(c, strays, restored);
     return r == 0;
@@ -305,7 +305,7 @@ void reconcile_flows(struct core *c) {
     for (int tries = 0; tries < TRIES && r == -EINTR; tries++)
         r = conntrack_dump(c->conntrack, 0, 0, on_dumped, c);
     if (r < 0) {
-        log_error("the connection tracker could not be read: errno %d", -r);
+        log_error("the connection tracker could not be read: %s", strerror(-r));
         return;
     }
     uint32_t ended = flows_sweep(c->flows);

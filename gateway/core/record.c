@@ -1,5 +1,6 @@
 /* record.c: what core tells the recorder: events, flows that ended, denied packets. */
 #include <errno.h>
+#include <string.h>
 
 #include "gateway/base/log.h"
 #include "gateway/core/core.h"
@@ -102,7 +103,7 @@ static int on_flow(void *ctx, const struct conntrack_flow *told) {
 bool record_flows(struct core *c) {
     int r = conntrack_receive(c->conntrack, on_flow, c);
     if (r == -ENOBUFS) reconcile_flows(c);
-    else if (r < 0 && r != -EAGAIN) log_error("reading flow events: errno %d", -r);
+    else if (r < 0 && r != -EAGAIN) log_error("reading flow events: %s", strerror(-r));
     return r > 0;
 }
 
@@ -123,7 +124,7 @@ static int on_denied(void *ctx, const struct msg_denied *packet) {
 
 void record_denied(struct core *c) {
     int r = denied_receive(c->denied, on_denied, c);
-    if (r < 0 && r != -EAGAIN) log_error("reading denied packets: errno %d", -r);
+    if (r < 0 && r != -EAGAIN) log_error("reading denied packets: %s", strerror(-r));
 }
 
 void record_second(struct core *c) {

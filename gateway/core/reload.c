@@ -56,7 +56,7 @@ int reload_ruleset(struct core *c, const struct core_image *image, bool rebuild,
     if (r == 0 && !always && memcmp(sum, c->ruleset_sum, sizeof sum) == 0) return 0;
     if (r == 0) r = ruleset_load(&c->ruleset, &config, rebuild, error);
     if (r < 0) {
-        log_error("the ruleset could not be loaded: errno %d: %s", -r, error);
+        log_error("the ruleset could not be loaded: %s: %s", strerror(-r), error);
         return r;
     }
     memcpy(c->ruleset_sum, sum, sizeof sum);
@@ -114,7 +114,7 @@ static uint64_t revoke_flows(struct core *c) {
         r = conntrack_delete_where(c->conntrack, 0, 0, flow_falls, c);
         if (r > 0) revoked += (uint64_t)r;
     }
-    if (r < 0) log_error("flows that the new policy denies could not be ended: errno %d", -r);
+    if (r < 0) log_error("flows that the new policy denies could not be ended: %s", strerror(-r));
     return revoked;
 }
 
@@ -129,7 +129,7 @@ static int prepare(struct core *c, const struct core_image *image) {
         return r;
     }
     r = barrier_install(&image->policy);
-    if (r < 0) log_error("the barrier could not be set: errno %d", -r);
+    if (r < 0) log_error("the barrier could not be set: %s", strerror(-r));
     if (r >= 0) r = reload_ruleset(c, image, false, false);
     if (r == 1) c->rebuild = true; /* the maps are empty: repair.c fills them */
     return r < 0 ? r : 0;
@@ -138,8 +138,8 @@ static int prepare(struct core *c, const struct core_image *image) {
 static void save_marks(struct core *c) {
     int r = marks_save(c->marks, c->config.state);
     if (r < 0)
-        log_warn("marks could not be saved: errno %d; openings will not outlive a restart of core",
-                 -r);
+        log_warn("marks could not be saved: %s; openings will not outlive a restart of core",
+                 strerror(-r));
 }
 
 static void apply(struct core *c, struct core_image *image, struct loaded *l) {
@@ -155,7 +155,7 @@ static void apply(struct core *c, struct core_image *image, struct loaded *l) {
     marks_retain(c->marks, &c->image.policy);
     save_marks(c);
     int r = sysctl_prepare(&c->image.policy, &name);
-    if (r < 0) log_warn("kernel switch %s could not be set: errno %d", name ? name : "", -r);
+    if (r < 0) log_warn("kernel switch %s could not be set: %s", name ? name : "", strerror(-r));
     core_tell_absent(c);
     c->counts.policy_loads++;
     c->counts.openings_revoked += l->openings_revoked;
@@ -171,7 +171,7 @@ static int take_image(struct core *c, int fd, struct loaded *l) {
     struct core_image image;
     int r = core_image_open(&image, fd);
     if (r < 0) {
-        log_error("the loader's image is refused: errno %d", -r);
+        log_error("the loader's image is refused: %s", strerror(-r));
         close(fd);
         return r;
     }

@@ -6,6 +6,7 @@
  * transaction, and filled from the ledger.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "gateway/base/log.h"
 #include "gateway/core/barrier.h"
@@ -47,7 +48,7 @@ static void close_down(struct core *c) {
     c->repair_failed = true;
     log_error("the ruleset is not in force; forwarding is switched off");
     int r = sysctl_forwarding(false);
-    if (r < 0) log_error("forwarding could not be switched off: errno %d", -r);
+    if (r < 0) log_error("forwarding could not be switched off: %s", strerror(-r));
 }
 
 static void open_up(struct core *c) {
@@ -55,7 +56,7 @@ static void open_up(struct core *c) {
     if (!c->repair_failed) return;
     c->repair_failed = false;
     int r = sysctl_forwarding(true);
-    if (r < 0) log_error("forwarding could not be switched on: errno %d", -r);
+    if (r < 0) log_error("forwarding could not be switched on: %s", strerror(-r));
 }
 
 static void rebuild(struct core *c) {
@@ -67,7 +68,7 @@ static void rebuild(struct core *c) {
     }
     open_up(c);
     if ((r = barrier_install(&c->image.policy)) < 0)
-        log_error("the barrier could not be set: errno %d", -r);
+        log_error("the barrier could not be set: %s", strerror(-r));
     uint64_t set = refill(c);
     c->counts.repairs++;
     core_new_epoch(c);

@@ -1,6 +1,7 @@
 /* sync.c: the kernel's maps follow the ledger. Each key is a request of its own, so one that fails
  * touches no other; the group commits by itself when it is full. */
 #include <errno.h>
+#include <string.h>
 
 #include "gateway/base/log.h"
 #include "gateway/core/core.h"
@@ -30,7 +31,7 @@ static void commit(struct core *c) {
     if (r < 0) {
         c->counts.transactions_failed++;
         c->sync.failed += requests;
-        log_error("the kernel did not take %u changes of openings: errno %d", requests, -r);
+        log_error("the kernel did not take %u changes of openings: %s", requests, strerror(-r));
         return;
     }
     for (unsigned i = 0; i < requests; i++)

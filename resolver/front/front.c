@@ -104,7 +104,7 @@ struct front *front_new(uv_loop_t *loop, const struct clock *clock, const struct
     if (r == 0)
         r = start(f, sockets);
     if (r < 0) {
-        log_error("listeners: errno %d", -r);
+        log_error("listeners: %s", strerror(-r));
         front_close(f);
         return NULL;
     }

@@ -136,7 +136,7 @@ void udp_flush(struct front *f, int index) {
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0) {
-            log_debug("reply not sent: errno %d", errno);
+            log_debug("reply not sent: %s", strerror(errno));
             sent = 1; /* sendmmsg() fails when the first one does */
         }
         from += (unsigned)sent;
