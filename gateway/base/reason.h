@@ -87,7 +87,7 @@ enum { EDE_NONE = -1, EDE_OTHER = 0, EDE_BLOCKED = 15, EDE_PROHIBITED = 18,
     X(OPEN_LATE,        "open-late",          ANSWER_FAIL,    EDE_OTHER,                         \
       "the kernel did not acknowledge the opening in time")                                      \
     X(MAP_FULL,         "map-full",           ANSWER_FAIL,    EDE_OTHER,                         \
-      "the kernel's map of openings is full")                                                    \
+      "the map of openings is full, or the agent has as much of it as is left for others")       \
     X(CLIENT_CAP,       "client-cap",         ANSWER_FAIL,    EDE_OTHER,                         \
       "the client has as many openings as limits.openings_per_client allows")                    \
     X(NAME_CAP,         "name-cap",           ANSWER_FAIL,    EDE_OTHER,                         \

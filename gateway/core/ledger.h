@@ -86,6 +86,7 @@ bool ledger_ports(const struct ledger *l, const struct addr *client, const struc
                   const struct addr *remote, uint32_t *walk, struct ledger_claim *ret);
 
 uint32_t ledger_client_claims(const struct ledger *l, const struct addr *client);
+uint32_t ledger_agent_claims(const struct ledger *l, uint32_t mark); /* of the mark's agent */
 uint32_t ledger_openings(const struct ledger *l, uint8_t family); /* distinct elements; 0: all */
 uint32_t ledger_claims(const struct ledger *l);
 size_t ledger_bytes(const struct ledger *l); /* memory in use, names not included */

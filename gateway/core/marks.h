@@ -19,7 +19,10 @@
 #define MARKS_ENDPOINT_BITS 18
 #define MARKS_ENDPOINT_MAX 262143u
 #define MARKS_SUBJECT_MAX 16382u /* one less than fits: 0xffffffff is the self-test's mark */
+#define MARKS_SUBJECTS 16384u    /* what marks_subject() stays below */
 #define MARKS_FILE "marks"
+
+static inline uint32_t marks_subject(uint32_t mark) { return mark >> MARKS_ENDPOINT_BITS; }
 
 struct marks;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gateway/core/ledger.h"
+#include "gateway/core/marks.h"
 #include "gateway/core/slab.h"
 
 #define SEC USEC_PER_SEC
@@ -396,6 +397,7 @@ END_TEST
 /* ---- against a plain list ------------------------------------------------------------------ */
 
 #define MODEL_MAX 400
+#define MODEL_AGENTS 3u
 struct model_claim {
     bool used;
     struct ledger_key key;
@@ -482,6 +484,12 @@ static void compare(struct setup *s) {
             of_client += model[k].used && addr_equal(&model[k].key.client, &client);
         ck_assert_uint_eq(ledger_client_claims(s->l, &client), of_client);
     }
+    for (uint32_t agent = 0; agent < MODEL_AGENTS; agent++) {
+        uint32_t of_agent = 0;
+        for (unsigned k = 0; k < MODEL_MAX; k++)
+            of_agent += model[k].used && marks_subject(model[k].mark) == agent;
+        ck_assert_uint_eq(ledger_agent_claims(s->l, agent << MARKS_ENDPOINT_BITS | 7), of_agent);
+    }
 }
 
 START_TEST(against_a_list) {
@@ -494,7 +502,8 @@ START_TEST(against_a_list) {
         unsigned name = (unsigned)rand() % 4, what = (unsigned)rand() % 10;
         if (what < 6) {
             usec_t deadline = now + (usec_t)(rand() % 40) * SEC + (usec_t)(rand() % 2) * 500000;
-            uint32_t mark = 1 + (uint32_t)rand() % 100;
+            uint32_t agent = (uint32_t)rand() % MODEL_AGENTS;
+            uint32_t mark = agent << MARKS_ENDPOINT_BITS | (1 + (uint32_t)rand() % 100);
             put(&s, &k, model_names[name], mark, deadline);
             model_put(&k, name, mark, deadline, step);
         } else if (what < 8) {
