@@ -44,6 +44,7 @@ static json_t *status_notes(const struct msg_status *m) {
     say_count(list, m->drift, "openings that differed from the kernel's and were set right");
     say_count(list, m->transactions_failed, "kernel transactions that failed");
     say_count(list, m->openings_refused, "openings refused");
+    say_count(list, m->flows_cut, "flows ended as their agent had more than its share");
     say_count(list, m->records_lost, "records lost");
     say_count(list, m->denied_lost, "denied packets that went unrecorded");
     say_count(list, m->policy_refused, "policies refused");

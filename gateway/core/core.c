@@ -120,6 +120,7 @@ static int self_test(struct core *c) {
  * core left is in the maps unless the policy covers it. */
 static int start_kernel(struct core *c) {
     const char *name = NULL;
+    share_second(c);
     int r = sysctl_prepare(&c->image.policy, &name);
     if (r < 0) {
         log_error("kernel switch %s could not be set: %s", name ? name : "", strerror(-r));
@@ -219,4 +220,5 @@ void core_tick(struct core *c) {
     c->second = now;
     guard_barrier(c);
     record_second(c);
+    share_second(c);
 }

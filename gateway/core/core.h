@@ -110,6 +110,8 @@ struct core {
     unsigned event_first, event_count;
     uint64_t denied_lost;      /* not yet told */
     usec_t second;             /* when the work of once a second was done last */
+    uint32_t flow_room;        /* flows that the tracker takes, of all agents together */
+    uint64_t flows_cut_told;
 
     struct { uint64_t id, load; uint32_t uid; } asks[CORE_ASKS_MAX];
     unsigned ask_count;
@@ -203,6 +205,11 @@ void reconcile_flows(struct core *c); /* events were lost: reads the connection 
 void repair_check(struct core *c); /* cheap when nothing has changed */
 /* The ruleset's generation is the one of this moment, by our own hand. */
 void repair_accept(struct core *c, uint32_t generation);
+
+/* ---- share.c ---- */
+void share_judge(struct core *c, const struct conntrack_flow *told); /* a flow that just began */
+void share_restore(struct core *c); /* flows were read anew: whoever has too many loses them */
+void share_second(struct core *c);  /* once a second, and before the first flow */
 
 /* ---- status.c ---- */
 void status_ask(struct core *c);    /* c->in is an ASK_STATUS */

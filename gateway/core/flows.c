@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/core/marks.h"
 #include "gateway/core/slab.h"
 
 #define BUCKETS_MIN 1024u
@@ -27,6 +28,8 @@ struct flows {
     uint32_t mask, round;
     uint64_t untracked;
     uint8_t key[HASH_KEY_SIZE];
+    uint32_t standing;                 /* not revoked; and these by the mark's agent */
+    uint32_t by_agent[MARKS_SUBJECTS];
 };
 
 static struct item *item_at(const struct flows *f, uint32_t i) { return slab_at(&f->items, i); }
@@ -105,6 +108,12 @@ struct flow flow_of(const struct conntrack_flow *c) {
     };
 }
 
+static void count(struct flows *f, const struct flow *flow, int change) {
+    if (flow->revoked) return;
+    f->standing += (uint32_t)change;
+    f->by_agent[marks_subject(flow->mark)] += (uint32_t)change;
+}
+
 int flows_add(struct flows *f, const struct flow *flow) {
     if (find(f, flow)) return 0;
     uint32_t i = slab_take(&f->items);
@@ -125,11 +134,13 @@ int flows_add(struct flows *f, const struct flow *flow) {
     item->key_after = *key;
     if (*key) item_at(f, *key)->key_before = i;
     *key = i;
+    count(f, flow, 1);
     return 1;
 }
 
 static void remove_item(struct flows *f, uint32_t i) {
     struct item *item = item_at(f, i);
+    count(f, &item->flow, -1);
     uint32_t *link = &f->by_id[id_bucket(f, item->flow.id)];
     while (*link != i) link = &item_at(f, *link)->id_next;
     *link = item->id_next;
@@ -147,7 +158,9 @@ bool flows_find(const struct flows *f, const struct flow *like, struct flow *ret
 
 void flows_revoke(struct flows *f, const struct flow *like) {
     uint32_t i = find(f, like);
-    if (i) item_at(f, i)->flow.revoked = true;
+    if (!i) return;
+    count(f, &item_at(f, i)->flow, -1);
+    item_at(f, i)->flow.revoked = true;
 }
 
 bool flows_take(struct flows *f, const struct flow *like, struct flow *ret_flow) {
@@ -181,6 +194,18 @@ uint32_t flows_sweep(struct flows *f) {
         dropped++;
     }
     return dropped;
+}
+
+uint32_t flows_standing(const struct flows *f) { return f->standing; }
+uint32_t flows_of_agent(const struct flows *f, uint32_t mark) {
+    return f->by_agent[marks_subject(mark)];
+}
+
+uint32_t flows_most(const struct flows *f) {
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < MARKS_SUBJECTS; i++)
+        if (f->by_agent[i] > f->by_agent[most]) most = i;
+    return most << MARKS_ENDPOINT_BITS;
 }
 
 uint32_t flows_count(const struct flows *f) { return f->items.live; }

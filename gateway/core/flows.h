@@ -46,6 +46,10 @@ void flows_see(struct flows *f, const struct flow *like);
 uint32_t flows_sweep(struct flows *f);
 
 uint32_t flows_count(const struct flows *f);
+/* Those whose end is not our doing: all of them, and those of the mark's agent. */
+uint32_t flows_standing(const struct flows *f);
+uint32_t flows_of_agent(const struct flows *f, uint32_t mark);
+uint32_t flows_most(const struct flows *f); /* the mark, with endpoint 0, of who has most of them */
 uint64_t flows_untracked(const struct flows *f); /* that found no room, since the start */
 
 #endif

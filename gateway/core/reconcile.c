@@ -281,6 +281,7 @@ int reconcile_adopt(struct core *c) {
         r = conntrack_delete_where(c->conntrack, 0, 0, flow_is_stranger, c);
     if (r >= 0) r = remove_unmarked(c);
     if (r < 0) return r;
+    share_restore(c);
     c->compared = core_now(c);
     log_note("took over %u openings and %u flows, removed %llu openings", adopted,
              flows_count(c->flows), (unsigned long long)strays);
@@ -309,6 +310,7 @@ void reconcile_flows(struct core *c) {
         return;
     }
     uint32_t ended = flows_sweep(c->flows);
+    share_restore(c);
     log_warn("flow events were lost; %u flows ended unrecorded", ended);
     record_event(c, EVENT_LOST_FLOWS, ended, 0, UINT32_MAX);
 }

@@ -89,6 +89,7 @@ static int on_flow(void *ctx, const struct conntrack_flow *told) {
     struct flow flow = flow_of(told), known;
     if (told->event == CONNTRACK_NEW) {
         flow_began(c, &flow);
+        share_judge(c, told);
         return 0;
     }
     if (flows_take(c->flows, &flow, &known)) {

@@ -307,8 +307,8 @@ struct msg_openings {
 #define STATUS_TABLE(X)                                                                       \
     X(openings) X(openings_made) X(openings_refreshed) X(openings_refused) X(openings_expired) \
     X(openings_revoked) X(transactions) X(transactions_failed) X(flows) X(flows_ended)         \
-    X(flows_revoked) X(denied_packets) X(denied_lost) X(repairs) X(drift) X(policy_loads)      \
-    X(policy_refused) X(records_lost)
+    X(flows_revoked) X(flows_cut) X(denied_packets) X(denied_lost) X(repairs) X(drift)         \
+    X(policy_loads) X(policy_refused) X(records_lost)
 struct msg_status {
     uint64_t id;
     uint64_t policy;

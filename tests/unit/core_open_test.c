@@ -261,6 +261,44 @@ START_TEST(map_is_full) {
 }
 END_TEST
 
+/* Begins a flow from the client behind `side`; whether it lives on: the answer comes through. */
+static bool begins(struct rig *r, int side, const char *client, uint16_t from) {
+    PASSES(side, r->lab.uplink, packet_tcp(client, A4, from, 443, SYN, 1, 0, 0));
+    rig_turn(r);
+    struct packet back = packet_tcp(A4, client, 443, from, SYN | ACK, 1, 2, 0);
+    return packet_passes(r->lab.uplink, side, &back, SHORT_WAIT);
+}
+
+/* Flows of one agent beyond what is left for all others are ended at once; and the most recent of
+ * the greediest when events were lost. */
+START_TEST(flow_share) {
+    struct rig r;
+    uint16_t from = 4000;
+    unsigned lived = 0;
+    rig_start(&r, "");
+    OPENS(&r, AGENT, API, 600, A4);
+    OPENS(&r, "10.77.1.18", API, 600, A4);
+    OPENS(&r, BUILDER, "git.example.net", 600, A4);
+    r.core.config.flows_max = r.core.flow_room = 10;
+    for (unsigned i = 0; i < 12; i++)
+        lived += begins(&r, r.lab.agent, i % 2 ? AGENT : "10.77.1.18", from++);
+    ck_assert_uint_eq(lived, 5);
+    ck_assert_uint_eq(r.core.counts.flows_cut, 7);
+    ck_assert(begins(&r, r.lab.other, BUILDER, 4000));
+    ck_assert(begins(&r, r.lab.other, BUILDER, 4001));
+    ck_assert(!begins(&r, r.lab.other, BUILDER, 4002));
+    rig_turn(&r);
+    ck_assert_uint_eq(flows_count(r.core.flows), 7);
+    r.core.config.flows_max = r.core.flow_room = 6;
+    reconcile_flows(&r.core);
+    rig_turn(&r);
+    ck_assert_uint_eq(flows_count(r.core.flows), 4);
+    PASSES(r.lab.uplink, r.lab.other, packet_tcp(A4, BUILDER, 443, 4000, SYN | ACK, 1, 2, 0));
+    PASSES(r.lab.uplink, r.lab.other, packet_tcp(A4, BUILDER, 443, 4001, SYN | ACK, 1, 2, 0));
+    rig_end(&r);
+}
+END_TEST
+
 /* ---- groups -------------------------------------------------------------------------------- */
 
 /* c04: what waits in the channel shares transactions; each request has its own answer. */
@@ -450,8 +488,8 @@ int main(void) {
     const struct lab_test tests[] = {
         TEST(opening_reaches_the_kernel), TEST(refresh_extends), TEST(opening_ends),
         TEST(own_addresses), TEST(not_covered), TEST(union_of_ports), TEST(other_family),
-        TEST(client_limit), TEST(name_limit), TEST(map_is_full), TEST(requests_share_a_transaction),
-        TEST(table_is_deleted), TEST(repair_that_fails_closes),
+        TEST(client_limit), TEST(name_limit), TEST(map_is_full), TEST(flow_share),
+        TEST(requests_share_a_transaction), TEST(table_is_deleted), TEST(repair_that_fails_closes),
         TEST(drift_is_repaired), TEST(barrier_is_guarded),
     };
     return lab_main("core_open", tests, sizeof tests / sizeof *tests);

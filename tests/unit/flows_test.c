@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gateway/core/flows.h"
+#include "gateway/core/marks.h"
 
 static const uint8_t hash_key[HASH_KEY_SIZE] = {9, 8, 7};
 
@@ -131,6 +132,20 @@ START_TEST(comparison_with_a_dump) {
 END_TEST
 
 #define MODEL_MAX 300
+#define MODEL_AGENTS 5u
+
+/* Standing flows by agent, of a model's; who has most of them. */
+static void compare_agents(const struct flows *f, const uint32_t standing[MODEL_AGENTS]) {
+    uint32_t all = 0, most = 0;
+    for (uint32_t i = 0; i < MODEL_AGENTS; i++) {
+        ck_assert_uint_eq(flows_of_agent(f, i << MARKS_ENDPOINT_BITS | 3), standing[i]);
+        all += standing[i];
+        if (standing[i] > most) most = standing[i];
+    }
+    ck_assert_uint_eq(flows_standing(f), all);
+    ck_assert_uint_eq(flows_of_agent(f, flows_most(f)), most);
+}
+
 START_TEST(against_a_list) {
     struct names *names = names_new(hash_key);
     struct flows *f = flows_new(MODEL_MAX, names, hash_key);
@@ -140,6 +155,7 @@ START_TEST(against_a_list) {
         unsigned slot = (unsigned)rand() % MODEL_MAX;
         /* Few numbers and few openings: long chains. */
         struct flow a = flow(slot % 20, (uint16_t)slot, (uint16_t)(slot % 7)), got;
+        a.mark = slot % MODEL_AGENTS << MARKS_ENDPOINT_BITS | 77;
         if (rand() % 3) {
             ck_assert_int_eq(flows_add(f, &a), !model[slot].used);
             if (!model[slot].used) model[slot].revoked = false;
@@ -155,11 +171,14 @@ START_TEST(against_a_list) {
         }
         if (step % 50) continue;
         unsigned count = 0, live[7] = {0};
+        uint32_t standing[MODEL_AGENTS] = {0};
         for (unsigned i = 0; i < MODEL_MAX; i++) {
+            standing[i % MODEL_AGENTS] += model[i].used && !model[i].revoked;
             count += model[i].used;
             live[i % 7] += model[i].used;
         }
         ck_assert_uint_eq(flows_count(f), count);
+        compare_agents(f, standing);
         for (uint16_t i = 0; i < 7; i++) {
             a = flow(0, 0, i);
             ck_assert_int_eq(flows_live(f, &a.key), live[i] > 0);
