@@ -8,7 +8,7 @@ import time
 
 import tglab
 from support import Fail, agent, agent_result, agent_start, check, connects, eventually, skip
-from tglab import EVIL4, EVIL6, web4
+from tglab import EVIL4, EVIL6, web4, web6
 
 G4 = tglab.GATEWAY4["agent1"]
 
@@ -190,7 +190,7 @@ def test_c54_stale_openings_are_removed_at_start(fresh):
     p = lab.run("gateway", "nft", "add", "element", "inet", "tidegate", "open4",
                 "{ 10.77.1.17 . %s . tcp . 5000 timeout 1h : 0x00990099 }" % EVIL4)
     check(p.returncode == 0, p.stderr)
-    check(connects(lab, "agent1", EVIL4, 5000, 1)[0] or True, "")
+    check(connects(lab, "agent1", EVIL4, 5000, 1)[0], "the element does nothing: nothing is tested")
     lab.start_gateway()
     left = lab.run("gateway", "nft", "list", "map", "inet", "tidegate", "open4").stdout
     check(EVIL4 not in left, "a stale opening survived the start")
@@ -210,6 +210,67 @@ def test_c55_interface_appears_late(fresh):
     lab.ip("gateway", "-6", "address", "replace", "fd77:1::1/64", "dev", "eth1", "nodad")
     eventually(lambda: agent(lab, "agent1", "ask", G4, "api.search.example", "A").get("rcode") == 0, "service", 5)
     check(connects(lab, "agent1", web4(10))[0], "no connection")
+
+
+def served(lab):
+    """Both families: an answer, and a connection to what it says."""
+    for gateway, qtype, address in ((G4, "A", web4(10)), (tglab.GATEWAY6["agent1"], "AAAA", web6(10))):
+        if agent(lab, "agent1", "ask", gateway, "api.search.example", qtype, timeout=20).get("rcode") != 0:
+            return False
+        if not connects(lab, "agent1", address, timeout=1)[0]:
+            return False
+    return True
+
+
+def denied_throughout(lab, *steps):
+    """Takes the steps, and packets that no rule allows flow all the while. None may arrive."""
+    flood = agent_start(lab, "agent1", "flood", "4", EVIL4, EVIL6)
+    time.sleep(0.5)
+    for step in steps:
+        step()
+        time.sleep(0.7)
+    flooded = agent_result(flood)
+    check(flooded["sent"] > 500, f"the flood did not flow: {flooded}")
+    check(not lab.echo_hits(), f"denied packets passed: {lab.echo_hits()[:3]}")
+
+
+def test_c55_interface_is_renamed_and_comes_back(fresh):
+    lab = fresh()
+    check(served(lab), "not serving at first")
+
+    def rename(old, new):
+        lab.ip("gateway", "link", "set", old, "down")
+        lab.ip("gateway", "link", "set", old, "name", new)
+        lab.ip("gateway", "link", "set", new, "up")
+        lab.ip("gateway", "-6", "address", "replace", f"{tglab.GATEWAY6['agent1']}/64", "dev", new, "nodad")
+
+    def under_another_name():
+        rename("eth1", "away1")
+        check(not connects(lab, "agent1", web4(10), timeout=1)[0], "an opening holds for another interface")
+        check(not served(lab), "served through an interface of another name")
+
+    denied_throughout(lab, under_another_name, lambda: rename("away1", "eth1"))
+    eventually(lambda: served(lab), "service", 10)
+
+
+def test_c55_addresses_go_and_come_back(fresh):
+    lab = fresh()
+    check(served(lab), "not serving at first")
+
+    def agents_side():
+        lab.ip("gateway", "address", "flush", "dev", "eth1")
+        check(not connects(lab, "agent1", EVIL4, 5000, 1)[0], "open without an address")
+        lab._address("gateway", "eth1", f"{G4}/24", f"{tglab.GATEWAY6['agent1']}/64")
+
+    def uplink():
+        lab.ip("gateway", "address", "flush", "dev", "eth0")
+        check(not connects(lab, "agent1", web4(10), timeout=1)[0], "a connection without an uplink address")
+        lab._address("gateway", "eth0", f"{tglab.UPLINK4}/24", f"{tglab.UPLINK6}/64")
+        lab.ip("gateway", "route", "add", "default", "via", "185.199.0.1")
+        lab.ip("gateway", "-6", "route", "replace", "default", "via", "2a0e:7700::1")
+
+    denied_throughout(lab, agents_side, uplink)
+    eventually(lambda: served(lab), "service", 10)
 
 
 def test_c57_disk_full_stops_new_openings(fresh):
