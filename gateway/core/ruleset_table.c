@@ -154,7 +154,11 @@ static uint32_t counter_reason(const struct nlmsghdr *m) {
 static int shape_object(void *ctx, const struct nlmsghdr *m) {
     struct visit *v = ctx;
     if (!ours(m)) return 0;
-    if (number_of(m, NFTA_OBJ_TYPE) != NFT_OBJECT_COUNTER || counter_reason(m) == 0)
+    const char *name = text_of(m, NFTA_OBJ_NAME);
+    uint32_t type = number_of(m, NFTA_OBJ_TYPE);
+    bool timeout = strcmp(name, "dns4") == 0 || strcmp(name, "dns6") == 0;
+    if (type != (timeout ? NFT_OBJECT_CT_TIMEOUT : NFT_OBJECT_COUNTER) ||
+        (!timeout && counter_reason(m) == 0))
         v->foreign = true;
     return 0;
 }
@@ -232,8 +236,10 @@ static int digest_set(void *ctx, const struct nlmsghdr *m) {
 }
 
 static int digest_object(void *ctx, const struct nlmsghdr *m) {
-    static const uint16_t types[] = {NFTA_OBJ_NAME, NFTA_OBJ_TYPE, 0};
-    if (ours(m)) hash_message(ctx, m, types);
+    static const uint16_t counter[] = {NFTA_OBJ_NAME, NFTA_OBJ_TYPE, 0};
+    static const uint16_t other[] = {NFTA_OBJ_NAME, NFTA_OBJ_TYPE, NFTA_OBJ_DATA, 0};
+    bool counts = number_of(m, NFTA_OBJ_TYPE) == NFT_OBJECT_COUNTER;
+    if (ours(m)) hash_message(ctx, m, counts ? counter : other);
     return 0;
 }
 

@@ -128,6 +128,14 @@ static void put_objects(struct buf *b, uint32_t map_size) {
     }
     for (uint32_t r = REASON_NO_OPENING; r <= REASON_UNSOLICITED; r++)
         buf_format(b, "add counter " IN_TABLE "%s\n", reason_tag(r));
+    /* Longer than the resolver takes for an answer, and no more: by default a flow that was asked
+     * over twice stays in the tracker for two minutes and yields to nobody, so that a host with
+     * random ports, an agent or not, could fill it for everybody. */
+    for (int family = 4; family <= 6; family += 2)
+        buf_format(b,
+                   "add ct timeout " IN_TABLE "dns%d { protocol udp; l3proto %s; "
+                   "policy = { unreplied : 8, replied : 8 }; }\n",
+                   family, family == 4 ? "ip" : "ip6");
 }
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -200,6 +208,8 @@ static void put_prerouting(struct buf *b, const struct policy *p) {
  * also those to where no route leads: for IPv6, but not for IPv4, that is another type. */
 static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
     buf_put_text(b, "chain to-resolver {\n"
+                    "meta nfproto ipv4 meta l4proto 17 ct timeout set \"dns4\"\n"
+                    "meta nfproto ipv6 meta l4proto 17 ct timeout set \"dns6\"\n"
                     "fib daddr type local accept\nfib daddr type anycast accept\n"
                     "fib daddr type broadcast accept\nfib daddr type multicast accept\n"
                     "redirect\n}\n"

@@ -116,6 +116,26 @@ START_TEST(unknown_flows_go) {
 }
 END_TEST
 
+/* DNS flows, also redirected ones, are gone soon after their answer could have come; others stay. */
+START_TEST(dns_flows_are_short) {
+    struct lab l;
+    struct flows seen = {0};
+    lab_start(&l);
+    lab_open(&l, AGENT4, REMOTE4, IPPROTO_UDP, 9);
+    PASSES(l.agent, l.uplink, packet_udp(AGENT4, REMOTE4, 4000, 9));
+    const struct packet asked[] = {
+        packet_udp(AGENT4, GATEWAY4, 4001, 53), packet_udp(AGENT4, REMOTE4, 4002, 53),
+        packet_udp(AGENT6, GATEWAY6, 4001, 53), packet_udp(AGENT6, REMOTE6, 4002, 53)};
+    for (unsigned i = 0; i < 4; i++) packet_send(l.agent, &asked[i]);
+    ck_assert_int_eq(conntrack_dump(l.conntrack, 0, 0, flow_see, &seen), 5);
+    nap(7000); /* the resolver may take this long */
+    ck_assert_int_eq(conntrack_dump(l.conntrack, 0, 0, flow_see, &seen), 5);
+    nap(2000);
+    ck_assert_int_eq(conntrack_dump(l.conntrack, 0, 0, flow_see, &seen), 1);
+    lab_stop(&l);
+}
+END_TEST
+
 /* A storm of flows that nobody reads: the loss is told, and afterwards events come again. */
 START_TEST(lost_events_are_told) {
     struct lab l;
@@ -461,7 +481,8 @@ END_TEST
 #define TEST(name) {#name, name}
 int main(void) {
     const struct lab_test tests[] = {
-        TEST(flow_is_cut), TEST(unknown_flows_go), TEST(lost_events_are_told),
+        TEST(flow_is_cut), TEST(unknown_flows_go), TEST(dns_flows_are_short),
+        TEST(lost_events_are_told),
         TEST(reasons_are_delivered), TEST(denied_flood), TEST(uplink_notices), TEST(switches),
         TEST(selftest_passes), TEST(selftest_fails), TEST(confined),
     };
