@@ -93,7 +93,7 @@ enum { EDE_NONE = -1, EDE_OTHER = 0, EDE_BLOCKED = 15, EDE_PROHIBITED = 18,
     X(NAME_CAP,         "name-cap",           ANSWER_FAIL,    EDE_OTHER,                         \
       "the answer has more addresses than limits.addresses_per_name allows")                     \
     X(PENDING_CAP,      "pending-cap",        ANSWER_FAIL,    EDE_OTHER,                         \
-      "the client has limits.pending_per_client queries in flight")                              \
+      "the client has limits.pending_per_client queries in flight, or its agent too many")                              \
     X(RATE_LIMIT,       "rate-limit",         ANSWER_FAIL,    EDE_OTHER,                         \
       "the client asks faster than limits.queries_per_second")                                   \
     X(LOG_FULL,         "log-full",           ANSWER_FAIL,    EDE_OTHER,                         \

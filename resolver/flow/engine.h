@@ -44,6 +44,7 @@ struct query {
     enum stage stage;
     bool held;    /* in flow->holding */
     bool pending; /* in client->queries and flow->queries, and counted */
+    uint32_t agent; /* under which it is counted in flow->by_agent */
     bool stale;   /* core knows a newer policy than we do: decided again when it arrives */
     struct client *client;
     struct lookup *lookup;
@@ -129,6 +130,7 @@ struct flow {
     struct lookup_list lookups;
     struct open_wait_list waits;
     uint32_t pending;
+    uint32_t *by_agent; /* pending queries by the policy's agents, nobody's last; NULL: no memory */
     struct query *free_queries;
 
     uint8_t randomness[512]; /* bytes not used yet are at its end */
@@ -155,6 +157,8 @@ void query_free(struct flow *f, struct query *q);
 void query_detach(struct flow *f, struct query *q);
 /* Detaches it and ends the hold: it waits for nothing any more and counts no more as pending. */
 void query_settle(struct flow *f, struct query *q);
+/* Counts what is pending by the agents of the present policy. */
+void query_count_agents(struct flow *f);
 /* Serves the vetted answer in q->vetted. */
 void query_serve(struct flow *f, struct query *q);
 /* What a lookup gave, for one of those who waited. Takes over the reference. */

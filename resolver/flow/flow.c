@@ -53,10 +53,11 @@ struct flow *flow_new(const struct flow_setup *setup, const struct policy *polic
     f->lookup_mask = size - 1;
     f->seed = flow_random(f);
     f->lookup_table = calloc(size, sizeof(struct lookup *));
+    query_count_agents(f);
     f->cache = cache_new(setup->cache_entries, setup->cache_bytes);
     f->opening = opening_new(setup->memos, setup->memo_bytes, size, flow_random(f));
     f->clients = clients_new(setup->clients, flow_random(f));
-    if (!f->lookup_table || !f->cache || !f->opening || !f->clients ||
+    if (!f->lookup_table || !f->by_agent || !f->cache || !f->opening || !f->clients ||
         slots_init(&f->reverses, size, flow_random(f)) < 0 ||
         slots_init(&f->lookup_ids, size, 0) < 0)
         return flow_free(f);
@@ -88,6 +89,7 @@ struct flow *flow_free(struct flow *f) {
     slots_destroy(&f->reverses);
     slots_destroy(&f->lookup_ids);
     free(f->lookup_table);
+    free(f->by_agent);
     cache_free(f->cache);
     opening_free(f->opening);
     clients_free(f->clients);
@@ -283,6 +285,7 @@ void flow_policy(struct flow *f, const struct policy *policy) {
     f->policy_id = policy_id(policy);
     f->gateway = policy_gateway(policy);
     opening_forget(f->opening);
+    query_count_agents(f);
     struct query *q, *next;
     for (q = TAILQ_FIRST(&f->queries); q; q = next) {
         next = TAILQ_NEXT(q, all);

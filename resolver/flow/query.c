@@ -41,13 +41,38 @@ static bool retransmitted(const struct query *q) {
     return false;
 }
 
-/* Registers it among the client's and all pending ones. False: a bound forbids it. */
+static uint32_t agent_slot(const struct flow *f, uint32_t agent) {
+    return agent == POLICY_NONE ? policy_agent_count(f->policy) : agent;
+}
+
+void query_count_agents(struct flow *f) {
+    struct query *q;
+    free(f->by_agent);
+    f->by_agent = calloc((size_t)policy_agent_count(f->policy) + 1, sizeof *f->by_agent);
+    TAILQ_FOREACH(q, &f->queries, all) {
+        q->agent = agent_slot(f, policy_agent_of(f->policy, &q->peer.client));
+        if (f->by_agent)
+            f->by_agent[q->agent]++;
+    }
+}
+
+/* Whether one more would be more than its agent, who may have very many addresses, leaves for all
+ * others. */
+static bool over_share(const struct flow *f, uint32_t agent) {
+    return f->pending + (f->by_agent ? f->by_agent[agent] : 0) >= f->setup.pending;
+}
+
+/* Registers it among the client's, its agent's and all pending ones. False: a bound forbids it. */
 static bool pend(struct flow *f, struct query *q) {
+    uint32_t agent = agent_slot(f, q->decision.agent);
     if (q->pending)
         return true;
-    if (q->client->pending >= f->gateway->pending_per_client || f->pending >= f->setup.pending)
+    if (q->client->pending >= f->gateway->pending_per_client || over_share(f, agent))
         return false;
     q->pending = true;
+    q->agent = agent;
+    if (f->by_agent)
+        f->by_agent[agent]++;
     q->client->pending++;
     f->pending++;
     TAILQ_INSERT_TAIL(&q->client->queries, q, mine);
@@ -79,6 +104,8 @@ void query_settle(struct flow *f, struct query *q) {
         TAILQ_REMOVE(&q->client->queries, q, mine);
         TAILQ_REMOVE(&f->queries, q, all);
         q->client->pending--;
+        if (f->by_agent)
+            f->by_agent[q->agent]--;
         f->pending--;
         q->pending = false;
     }
