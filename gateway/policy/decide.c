@@ -211,14 +211,6 @@ uint32_t policy_agent_of(const struct policy *p, const struct addr *client) {
     return at_or_below(key.high, key.low, c->last_high, c->last_low) ? c->agent : POLICY_NONE;
 }
 
-static void addr_add(struct addr *a, unsigned n) {
-    for (int i = a->family == 4 ? 3 : 15; n > 0 && i >= 0; i--) {
-        n += a->bytes[i];
-        a->bytes[i] = (uint8_t)n;
-        n >>= 8;
-    }
-}
-
 unsigned policy_clients(const struct policy *p, uint32_t agent, const struct addr *client,
                         uint8_t family, struct addr ret[POLICY_CLIENTS_MAX]) {
     if (client->family == family) {
@@ -234,7 +226,7 @@ unsigned policy_clients(const struct policy *p, uint32_t agent, const struct add
         if (free_bits > 4 || count + (1u << free_bits) > POLICY_CLIENTS_MAX) return 0;
         for (unsigned n = 0; n < 1u << free_bits; n++, count++) {
             ret[count] = source->addr;
-            addr_add(&ret[count], n);
+            ret[count].bytes[family == 4 ? 3 : 15] |= (uint8_t)n; /* at most 4 bits, 0 so far */
         }
     }
     return count;

@@ -264,6 +264,19 @@ START_TEST(clients) {
     agent = policy_agent_of(&files.policy, &builder);
     ck_assert_uint_eq(policy_clients(&files.policy, agent, &builder, 6, found), 0);
     ck_assert_uint_eq(policy_clients(&files.policy, agent, &six, 4, found), 0);
+    /* Several sources, which together are too many. */
+    files_write(&files, "policy/agents.yaml",
+                "agents:\n  - { agent: few, sources: [10.77.1.16/29, \"fd77:1::17\", 10.77.1.40/30], "
+                "tools: [] }\n  - { agent: many, sources: [10.77.2.16/29, \"fd77:1::18\", "
+                "10.77.2.32/30, 10.77.2.40/29], tools: [] }\n");
+    ck_assert_int_eq(files_load(&files, 1), 0);
+    struct addr few = files_addr("fd77:1::17"), many = files_addr("fd77:1::18");
+    struct addr last = files_addr("10.77.1.43");
+    ck_assert_uint_eq(policy_clients(&files.policy, policy_agent_of(&files.policy, &few), &few, 4,
+                                     found), 12);
+    ck_assert(addr_equal(&found[11], &last));
+    ck_assert_uint_eq(policy_clients(&files.policy, policy_agent_of(&files.policy, &many), &many, 4,
+                                     found), 0);
 }
 END_TEST
 
