@@ -211,10 +211,10 @@ asan: ## build every program under the sanitizers, into build-asan/bin
 unit: ## run the unit tests under the sanitizers
 	@$(MAKE) --no-print-directory SAN=1 BUILD=$(SAN_BUILD) unit-run
 
-cov: ## run the unit tests with coverage counters, print the branches taken
+cov: ## run unit tests and scenarios with coverage counters, print the branches taken
 	@command -v gcovr >/dev/null || { echo "cov: gcovr is missing: make deps SET=check" >&2; exit 1; }
 	@find $(COV_BUILD) -name '*.gcda' -delete 2>/dev/null || true
-	@$(MAKE) --no-print-directory COV=1 BUILD=$(COV_BUILD) unit-run
+	@$(MAKE) --no-print-directory COV=1 BUILD=$(COV_BUILD) unit-run scenario-run
 	@tools/coverage $(COV_BUILD) $(COV_PATHS) -- $(COV_OTHERS)
 
 lint: all ## check the rules that no compiler checks
