@@ -210,6 +210,8 @@ static void put_dstnat(struct buf *b, const struct policy_gateway *g) {
     buf_put_text(b, "chain to-resolver {\n"
                     "meta nfproto ipv4 meta l4proto 17 ct timeout set \"dns4\"\n"
                     "meta nfproto ipv6 meta l4proto 17 ct timeout set \"dns6\"\n"
+                    /* Events core has no use for: a flood of queries must not push out others'. */
+                    "ct event set label\n"
                     "fib daddr type local accept\nfib daddr type anycast accept\n"
                     "fib daddr type broadcast accept\nfib daddr type multicast accept\n"
                     "redirect\n}\n"
