@@ -23,7 +23,9 @@
 
 #define REMOTE_PORT 7 /* any: no opening of an agent has this destination */
 #define DENIED_WAIT (60 * USEC_PER_MSEC) /* forwarding happens within write(); this is ample */
-#define ALLOWED_WAIT (300 * USEC_PER_MSEC)
+/* What must come out is tried again: on a busy machine the interface may not be ready at once. */
+#define ALLOWED_WAIT  (100 * USEC_PER_MSEC)
+#define ALLOWED_TRIES 10
 #define OPENING_MS 10000
 #define TOKEN_SIZE 16
 
@@ -234,6 +236,12 @@ static int packet_try(struct run *r, usec_t wait) {
     return packet_seen(r, &p, wait);
 }
 
+static int packet_passes(struct run *r) {
+    int seen = 0;
+    for (unsigned i = 0; i < ALLOWED_TRIES && seen == 0; i++) seen = packet_try(r, ALLOWED_WAIT);
+    return seen;
+}
+
 /* ---- the test ---------------------------------------------------------------------------- */
 
 static int opening_set(struct run *r, enum element_op op) {
@@ -262,7 +270,7 @@ static int family_run(struct run *r, enum selftest_fault *ret) {
     }
     int error = opening_set(r, ELEMENT_REFRESH);
     if (error < 0) return error;
-    seen = packet_try(r, ALLOWED_WAIT);
+    seen = packet_passes(r);
     error = opening_set(r, ELEMENT_DELETE);
     if (seen < 0 || error < 0) return seen < 0 ? seen : error;
     if (!seen) {
