@@ -46,8 +46,6 @@ enum { EDE_NONE = -1, EDE_OTHER = 0, EDE_BLOCKED = 15, EDE_PROHIBITED = 18,
       "the answer holds an address in a forbidden range")                                        \
     X(CANARY,           "canary",             ANSWER_NX,      EDE_BLOCKED,                       \
       "a canary name by which clients ask whether encrypted DNS may bypass the resolver")        \
-    X(BUDGET,           "budget",             ANSWER_DENY,    EDE_BLOCKED,                       \
-      "the client's tunnelling budget for this endpoint is used up")                             \
     X(UNKNOWN_CLIENT,   "unknown-client",     ANSWER_REFUSED, EDE_PROHIBITED,                    \
       "no agent has this source address")                                                        \
     X(TYPE_NOT_LISTED,  "type-not-listed",    ANSWER_NODATA,  EDE_BLOCKED,                       \
